@@ -237,7 +237,7 @@ void AccessCosts::clear() {
 }
 
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
-    const bool bypasses = traits(e).passes_l1;
+    const bool bypasses = traits(e).bypasses_l1;
     if (e.space == ptx::Space::global) {
         readers_ = e.mask;
         copy_ = e.pc;

@@ -120,7 +120,7 @@ uint64_t BlockRequests::operations() const {
                                  std::mem_fn(&OfWarp::operations));
 }
 
-uint64_t BlockRequests::most_operations() const {
+uint64_t BlockRequests::max_operations() const {
     return std::ranges::max_element(warps_, {}, &OfWarp::operations)->operations;
 }
 

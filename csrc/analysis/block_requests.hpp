@@ -136,9 +136,9 @@ class BlockRequests {
     // form is `other`, and those with scattered addresses.
     [[nodiscard]] const std::vector<uint64_t>& cycles() const { return cycles_; }
     // operations() returns the number of executed operations of all warps together.
-    // most_operations() returns the largest number of operations of one warp.
+    // max_operations() returns the largest number of operations of one warp.
     [[nodiscard]] uint64_t operations() const;
-    [[nodiscard]] uint64_t most_operations() const;
+    [[nodiscard]] uint64_t max_operations() const;
     // Memory for the replay of this block. The replay of the next block reuses it.
     [[nodiscard]] ReplayMemory& memory() { return *memory_; }
 

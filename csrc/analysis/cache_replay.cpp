@@ -25,13 +25,13 @@ namespace {
 // If more requests than this (elements of ReplayedBlock::traffic) are kept, threads wait until L2
 // has been replayed. This number of requests takes 4 MB. So the requests are usually still in the
 // host's caches when they are replayed.
-constexpr size_t most_waiting_requests = size_t{1} << 17;
+constexpr size_t max_waiting_requests = size_t{1} << 17;
 
 // If L2 gets more requests than this (one for each line), only the requests for a sample of its
 // lines are replayed. The sample has at least this number of requests, and at least 1 /
-// 2^most_sample of the lines.
+// 2^max_sample of the lines.
 constexpr double enough_requests = 1 << 14;
-constexpr uint32_t most_sample = 5;
+constexpr uint32_t max_sample = 5;
 
 // The base address of local memory in the replay. It is far from the addresses of arrays.
 constexpr uint64_t local_base = uint64_t{1} << 52;
@@ -39,7 +39,7 @@ constexpr uint64_t local_base = uint64_t{1} << 52;
 // The largest number of blocks with which other blocks are compared. Blocks are no longer compared
 // if the requests of more than `enough_failures` blocks differ from those of all candidates, and
 // such blocks are the majority.
-constexpr size_t most_candidates = 8;
+constexpr size_t max_candidates = 8;
 constexpr uint64_t enough_failures = 16;
 
 }  // namespace
@@ -223,7 +223,7 @@ CacheReplay::~CacheReplay() = default;
 
 CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
                          const model::Gpu& gpu, const model::Occupancy& occupancy,
-                         uint64_t most_lines)
+                         uint64_t max_lines)
     : gpu_(gpu),
       blocks_(launch.grid.count()),
       resident_(occupancy.blocks),
@@ -231,7 +231,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
           occupancy.cache_bytes /
           uint32_t(std::clamp<uint64_t>((blocks_ + gpu.multiprocessors - 1) / gpu.multiprocessors,
                                         1, occupancy.blocks))),
-      most_lines_(most_lines),
+      max_lines_(max_lines),
       limit_(launch.block_count()),
       atomics_(std::make_unique<model::AtomicUnits>()) {
     for (const sim::InstructionInfo& i : program.instructions) {
@@ -241,7 +241,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
             effect = store;
         } else if (i.access == Access::atomic || i.access == Access::reduction) {
             effect = atomic;
-        } else if (i.traits.passes_l1) {
+        } else if (i.traits.bypasses_l1) {
             effect = bypassing_load;
         }
         sites_.push_back({effect, i.bytes, i.space == Space::local, i.traits.adds_floats});
@@ -284,7 +284,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
         if (not_as_expected_ >= enough_failures + as_expected_ || has_atomics_) {
             candidates_.clear();
         } else if (!requests.is_as_expected()) {
-            if (candidates_.size() == most_candidates) candidates_.erase(candidates_.begin());
+            if (candidates_.size() == max_candidates) candidates_.erase(candidates_.begin());
             recorded->is_candidate = true;
             candidates_.push_back(recorded);
         }
@@ -301,7 +301,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
 // wait until L2 has been replayed.
 bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
                        std::shared_ptr<const L1Result> result) {
-    const uint64_t operations = requests.operations(), most = requests.most_operations();
+    const uint64_t operations = requests.operations(), most = requests.max_operations();
     const model::ReplayedBlock& filtered = *result->filtered;
     // Turn the origins of addresses into those of lines.
     std::vector<uint64_t> origins = requests.origins();
@@ -329,7 +329,7 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
     most_ = std::max(most_, most);
     waiting_requests_ += filtered.traffic.size();
     waiting_.emplace(block.linear, Waiting{result->filtered, std::move(origins)});
-    return waiting_requests_ > most_waiting_requests;
+    return waiting_requests_ > max_waiting_requests;
 }
 
 // Called when the first blocks have ended: as many as the GPU holds at once. Estimates from these
@@ -337,12 +337,12 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
 // `limit_`, the number of blocks to replay. Also chooses the sample of the lines of L2.
 void CacheReplay::decide() {
     const double of_a_block = double(first_round_lines_) / double(first_round_);
-    const auto affordable = uint64_t(double(most_lines_) / std::max(1.0, of_a_block));
+    const auto affordable = uint64_t(double(max_lines_) / std::max(1.0, of_a_block));
     const uint64_t enough = std::max(2 * first_round_, affordable);
     const bool all = enough >= limit_ - limit_ / 5;
     const double requests =
         double(first_round_requests_) / double(first_round_) * double(all ? limit_ : enough);
-    while (sample_ < most_sample && requests >= 2 * enough_requests * double(1 << sample_))
+    while (sample_ < max_sample && requests >= 2 * enough_requests * double(1 << sample_))
         ++sample_;
     if (all) return;
     limit_ = enough;

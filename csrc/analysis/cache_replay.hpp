@@ -52,10 +52,10 @@ namespace coalesce::analysis {
 // Replays the caches for one launch. The host threads of the launch share this object.
 class CacheReplay {
   public:
-    // `most_lines` limits how long the replay takes: it is approximately the maximum number of
-    // lines that the replay looks up in L1 caches.
+    // `max_lines` limits how long the replay takes: it is approximately the maximum number of lines
+    // that the replay looks up in L1 caches.
     CacheReplay(const sim::Program& program, const sim::Launch& launch, const model::Gpu& gpu,
-                const model::Occupancy& occupancy, uint64_t most_lines = 300'000'000);
+                const model::Occupancy& occupancy, uint64_t max_lines = 300'000'000);
     ~CacheReplay();
 
     // Returns the object that records a block's requests, or null if the block is not replayed.
@@ -81,7 +81,7 @@ class CacheReplay {
     const uint64_t blocks_;
     const uint32_t resident_;  // number of blocks that a multiprocessor holds
     const uint32_t share_bytes_;
-    const uint64_t most_lines_;
+    const uint64_t max_lines_;
     std::vector<CacheSite> sites_;  // the properties of each instruction
     bool has_barriers_ = false, has_atomics_ = false;
 

@@ -52,19 +52,20 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
       global_(memory, global_bits_),
       findings_(program),
       notes_(program) {
-    if (program.instructions.size() >= most_instructions || launch.grid.count() > most_blocks) {
+    if (program.instructions.size() >= max_instructions || launch.grid.count() > max_blocks) {
         throw LaunchError(
             program.kernel + " is too large to check: it has " +
             std::to_string(program.instructions.size()) + " PTX instructions, and the grid has " +
             std::to_string(launch.grid.count()) + " blocks; a check supports at most " +
-            std::to_string(most_instructions - 1) + " instructions and " +
-            std::to_string(most_blocks) + " blocks");
+            std::to_string(max_instructions - 1) + " instructions and " +
+            std::to_string(max_blocks) + " blocks");
     }
     const std::vector<uint16_t> copied = copied_bytes(program);
-    const std::vector<bool> guesses = guessing_loads(program);
+    const std::vector<bool> before_compare_and_swap = loads_before_compare_and_swap(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::Traits& traits = program.instructions[i].traits;
-        instructions_.push_back({traits, verb_of(program.instructions[i]), copied[i], guesses[i]});
+        instructions_.push_back(
+            {traits, verb_of(program.instructions[i]), copied[i], before_compare_and_swap[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
@@ -198,7 +199,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             first -= buffer->address;
             end = std::min(end - buffer->address, buffer->bytes);
             if (buffer->has_gaps && buffer->in_gap(first)) outside_view(at, first);
-        } else if (home_[e.pc] >= 0 && leaves_variable(e, lane)) {
+        } else if (variable_of_[e.pc] >= 0 && leaves_variable(e, lane)) {
             outside_variable(w, e.pc, e.bytes, lane, first);
             return;
         }
@@ -273,7 +274,7 @@ void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
     }
     if (cell.is(Cell::has_strong)) {
         const Location& l = location(at);
-        const bool harmless = l.atomic_write && at.instruction.guesses;
+        const bool harmless = l.atomic_write && at.instruction.before_compare_and_swap;
         if (!harmless) conflict_with(at, l.write, false);
     }
     keep_read(at, cell, other);
@@ -376,7 +377,7 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
         conflict(at, w, w.lane, false);
     for (const Stamp& r : cell.read) {
-        if (r.time == 0 || (atomic && instructions_[r.pc].guesses)) continue;
+        if (r.time == 0 || (atomic && instructions_[r.pc].before_compare_and_swap)) continue;
         if (!at.ordered(r, r.lane))
             conflict(at, r, r.lane, false);
         else if (r.extra != r.lane && !at.ordered(r, r.extra))
@@ -407,7 +408,7 @@ void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_
     if (scopes_differ || lockstep) conflict(at, then, then.lane, false);
 }
 
-void CheckObserver::landed(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
+void CheckObserver::async_complete(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
     BlockState& b = state(w);
     sim::for_each_lane(lanes, [&](int lane) {
         const uint64_t first = uint64_t(copy.destination[lane] - w.block->shared);

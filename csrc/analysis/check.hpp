@@ -36,8 +36,8 @@ struct CheckedInstruction {
     // A bit mask of the bytes that a lane reads only to store them elsewhere.
     uint16_t copied = 0;
     // True for a plain read of an address that the same thread then updates with compare-and-swap;
-    // see guessing_loads().
-    bool guesses = false;
+    // see loads_before_compare_and_swap().
+    bool before_compare_and_swap = false;
 };
 
 // Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
@@ -50,13 +50,13 @@ struct CheckedInstruction {
 // compare-and-swap in the same function updates. Such a load provides the value with which a loop
 // begins, as in the atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value
 // does no harm: the compare-and-swap fails, and the loop repeats.
-[[nodiscard]] std::vector<bool> guessing_loads(const sim::Program& program);
+[[nodiscard]] std::vector<bool> loads_before_compare_and_swap(const sim::Program& program);
 
 class CheckObserver {
   public:
     static constexpr sim::Hooks hooks =
         sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::call |
-        sim::Hook::access | sim::Hook::fault | sim::Hook::landed | sim::Hook::fence |
+        sim::Hook::access | sim::Hook::fault | sim::Hook::async_complete | sim::Hook::fence |
         sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete | sim::Hook::misuse;
 
     CheckObserver(const sim::Program& program, const sim::Launch& launch,
@@ -70,7 +70,7 @@ class CheckObserver {
     void access(const sim::Warp& w, const sim::MemoryEvent& e);
     void fault(const sim::Warp& w, const sim::Op& op, sim::Access access, ptx::Space space,
                sim::Fault fault, sim::LaneMask lanes, const uint64_t* addresses);
-    void landed(const sim::Warp& w, const sim::AsyncCopy& copy, sim::LaneMask lanes);
+    void async_complete(const sim::Warp& w, const sim::AsyncCopy& copy, sim::LaneMask lanes);
     void fence(const sim::Warp& w, const sim::Op& op);
     void synchronized(const sim::Warp& w, const sim::Op& op);
     void arrive(const sim::Warp& w, const sim::Op& op, uint32_t barrier);
@@ -106,10 +106,10 @@ class CheckObserver {
     // Starts a frame of local memory for these lanes. All its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
-    // Returns true if a thread of the block has ended at an op behind the barrier (see is_past()).
-    // Such a thread took a path without the barrier.
-    [[nodiscard]] bool left_past(const sim::Block& block, uint32_t barrier_pc);
-    [[nodiscard]] bool is_past(uint32_t op, uint32_t barrier_pc) const;
+    // Returns true if a thread of the block has ended at an op behind the barrier (see
+    // is_behind()). Such a thread took a path without the barrier.
+    [[nodiscard]] bool ended_behind(const sim::Block& block, uint32_t barrier_pc);
+    [[nodiscard]] bool is_behind(uint32_t op, uint32_t barrier_pc) const;
 
     static bool is_known(const Place& at, const Cell& cell, uint32_t other);
     void read(const Place& at, Cell& cell, uint32_t other);
@@ -159,7 +159,7 @@ class CheckObserver {
     uint32_t shared_bits_ = 4, global_bits_ = 4;
     std::vector<sim::Buffer> shared_variables_;  // sorted by offset
     // For each instruction, the shared variable from which its address is computed, or -1.
-    std::vector<int> home_;
+    std::vector<int> variable_of_;
     GlobalShadow global_;
     Findings findings_, notes_;
     // The accesses that threads made visible when they arrived at a cluster's barrier.
@@ -172,7 +172,7 @@ class CheckObserver {
     std::vector<BlockState*> free_states_;
     uint64_t faults_ = 0;
     bool has_barriers_ = false;
-    std::map<std::pair<uint32_t, uint32_t>, bool> past_;  // results of is_past
+    std::map<std::pair<uint32_t, uint32_t>, bool> behind_;  // results of is_behind
 };
 
 static_assert(sim::Observer<CheckObserver>);

@@ -17,7 +17,7 @@ using sim::Warp;
 
 namespace {
 
-constexpr uint64_t most_faults = 1'000'000;
+constexpr uint64_t max_faults = 1'000'000;
 constexpr uint32_t no_array = UINT32_MAX;
 
 // Splits a message into its first line and the other lines.
@@ -162,12 +162,12 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
     const uint32_t gone = block.threads - sim::threads_left(block);
     if (gone > 0 && !divergent && !barrier.counts && !barrier.arrivals.empty()) {
         const Actor& here = barrier.arrivals[0];
-        const bool past = left_past(block, here.pc);
+        const bool missed_barrier = ended_behind(block, here.pc);
         Finding* const f = findings_.group(FindingKind::barrier, here.pc, here.pc, no_array, fresh);
         const std::string threads = std::to_string(gone) +
                                     (gone == 1 ? " thread has" : " threads have") +
                                     " left the kernel";
-        if (f && fresh && past) {
+        if (f && fresh && missed_barrier) {
             f->title = "a barrier is reached by only some threads of the block";
             f->details.push_back(threads +
                                  " on a path without this barrier; the other threads continue only "
@@ -186,15 +186,15 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
     barrier = {};
 }
 
-bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
+bool CheckObserver::ended_behind(const sim::Block& block, uint32_t barrier_pc) {
     const BlockState& b = *static_cast<BlockState*>(block.observed);
     for (uint32_t thread = 0; thread < block.threads; ++thread) {
         const uint32_t last = b.last_op[thread];
         if (last == sim::no_op ||
             sim::has_lane(block.warps[thread / sim::warp_size].live, int(thread % sim::warp_size)))
             continue;
-        const auto [known, fresh] = past_.try_emplace({last, barrier_pc}, false);
-        if (fresh) known->second = is_past(last, barrier_pc);
+        const auto [known, fresh] = behind_.try_emplace({last, barrier_pc}, false);
+        if (fresh) known->second = is_behind(last, barrier_pc);
         if (known->second) return true;
     }
     return false;
@@ -205,7 +205,7 @@ bool CheckObserver::left_past(const sim::Block& block, uint32_t barrier_pc) {
 // at such an op while others wait at the barrier, this thread took a path without the barrier. The
 // op of an early return is not behind the barrier, because threads that pass the barrier do not
 // reach this op.
-bool CheckObserver::is_past(uint32_t op, uint32_t barrier_pc) const {
+bool CheckObserver::is_behind(uint32_t op, uint32_t barrier_pc) const {
     const auto successors = [&](uint32_t at, auto&& visit) {
         const Op& o = program_.ops[at];
         switch (o.control) {
@@ -270,10 +270,10 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
     const uint32_t array =
         nearest ? uint32_t(nearest - w.block->memory->buffers().data()) : no_array;
     faults_ += uint64_t(std::popcount(lanes));
-    if (faults_ > most_faults) {
-        throw LaunchError("stopped after " + std::to_string(most_faults) + " invalid accesses");
+    if (faults_ > max_faults) {
+        throw LaunchError("stopped after " + std::to_string(max_faults) + " invalid accesses");
     }
-    if (space == Space::shared && kind == out_of_bounds && home_[op.pc] >= 0) {
+    if (space == Space::shared && kind == out_of_bounds && variable_of_[op.pc] >= 0) {
         sim::for_each_lane(
             lanes, [&](int i) { outside_variable(w, op.pc, op.memory().bytes, i, addresses[i]); });
         return;

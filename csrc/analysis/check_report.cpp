@@ -57,22 +57,22 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
         // An asynchronous copy to shared memory gets no variable here. Messages about a copy
         // describe its source, and not the variable in shared memory.
         const bool is_there = known != number.end() && in.access != Access::async_copy;
-        home_.push_back(is_there ? known->second : -1);
+        variable_of_.push_back(is_there ? known->second : -1);
     }
 }
 
 bool CheckObserver::leaves_variable(const sim::MemoryEvent& e, int lane) const {
-    const Buffer& home = shared_variables_[size_t(home_[e.pc])];
+    const Buffer& home = shared_variables_[size_t(variable_of_[e.pc])];
     const uint64_t offset = e.address(lane) - home.address;
     return offset >= home.bytes || offset + e.bytes > home.bytes;
 }
 
 void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes, int lane,
                                      uint64_t address) {
-    const Buffer& home = shared_variables_[size_t(home_[pc])];
+    const Buffer& home = shared_variables_[size_t(variable_of_[pc])];
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::out_of_bounds, pc, pc,
-                                       (1u << 20) + uint32_t(home_[pc]), fresh);
+                                       (1u << 20) + uint32_t(variable_of_[pc]), fresh);
     if (!f || !fresh) return;
     // Addresses of shared memory have 32 bits: an address before its start is a very large number.
     const int64_t offset = int32_t(uint32_t(address - home.address));

@@ -92,7 +92,7 @@ std::vector<uint16_t> copied_bytes(const sim::Program& program) {
     return copied;
 }
 
-std::vector<bool> guessing_loads(const sim::Program& program) {
+std::vector<bool> loads_before_compare_and_swap(const sim::Program& program) {
     const Addresses addresses(program);
     std::set<Addresses::Address> swapped;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -100,12 +100,12 @@ std::vector<bool> guessing_loads(const sim::Program& program) {
         if (traits.code == sim::OpCode::atom && traits.form == sim::AtomicForm::compare_and_swap)
             swapped.insert(addresses.of(i));
     }
-    std::vector<bool> guesses;
+    std::vector<bool> before_compare_and_swap;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const bool loads = program.instructions[i].traits.code == sim::OpCode::ld;
-        guesses.push_back(loads && swapped.contains(addresses.of(i)));
+        before_compare_and_swap.push_back(loads && swapped.contains(addresses.of(i)));
     }
-    return guesses;
+    return before_compare_and_swap;
 }
 
 }  // namespace coalesce::analysis

@@ -51,7 +51,7 @@ Finding* Findings::group(FindingKind kind, uint32_t first_pc, uint32_t second_pc
     if (new_pair) {
         const auto [low, high] = std::minmax({place_of(first_pc), place_of(second_pc)});
         const auto [line, new_line] = by_line_.try_emplace({kind, low, high, array}, none);
-        if (new_line && findings_.size() < most_groups) {
+        if (new_line && findings_.size() < max_groups) {
             line->second = int(findings_.size());
             findings_.emplace_back().kind = kind;
         }

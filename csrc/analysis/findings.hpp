@@ -3,7 +3,7 @@
 // A finding concerns an array and two source lines, which may be the same. Findings belong to one
 // group if they have the same kind, the same array, and the same two source lines, in either order.
 // The first finding of a group is kept as the example, and the others are only counted. At most
-// `most_groups` groups are kept. Findings of further groups are only counted. At the end, findings
+// `max_groups` groups are kept. Findings of further groups are only counted. At the end, findings
 // that have the same cause as a race are merged into the race. These are warnings on the same lines
 // as the race, and reads of uninitialized memory on one of its lines.
 #pragma once
@@ -73,7 +73,7 @@ class Findings {
     void add(Finding finding) { findings_.push_back(std::move(finding)); }
 
   private:
-    static constexpr size_t most_groups = 100;
+    static constexpr size_t max_groups = 100;
     // File and line. If the line is not known, the instruction replaces it.
     using Place = std::pair<uint32_t, uint32_t>;
     using Group = std::tuple<FindingKind, Place, Place, uint32_t>;

@@ -59,12 +59,12 @@ struct ReplayMemory {
         uint64_t loaded = 0;  // the number of sectors of all lines
         model::L1Cache::Group lines;
     };
-    static constexpr uint32_t most_patterns = 512;
+    static constexpr uint32_t max_patterns = 512;
 
     explicit ReplayMemory(uint32_t l1_bytes) : l1(l1_bytes) {}
 
     model::L1Cache l1;
-    std::vector<Pattern> patterns{most_patterns};  // the last load with each hash
+    std::vector<Pattern> patterns{max_patterns};  // the last load with each hash
     size_t traffic = 0;  // the number of elements of the last block's ReplayedBlock::traffic
 };
 
@@ -102,7 +102,7 @@ class L1Replay {
     // Returns the place to remember a load.
     [[nodiscard]] Pattern& pattern_of(uint64_t first, int32_t stride) {
         const uint64_t key = (first / 32 * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
-        return memory_.patterns[(key >> 32) % ReplayMemory::most_patterns];
+        return memory_.patterns[(key >> 32) % ReplayMemory::max_patterns];
     }
     [[nodiscard]] int lines_of(uint32_t warp, const MemoryRequest& r,
                                model::LineAccess* lines) const;

@@ -20,10 +20,10 @@ constexpr double late_result = 20;
 constexpr double operands_read = 12;  // cycles until a memory access has read its operands
 constexpr int warps_tried = 8;
 // Limits the time that the model needs to follow a warp through the code. One step is one executed
-// instruction. The limit is `most_steps` steps for each instruction of the kernel. When it is
+// instruction. The limit is `max_steps` steps for each instruction of the kernel. When it is
 // reached, the model begins to pass inner loops only once. The limit is enough for five nested
 // loops.
-constexpr uint64_t most_steps = 32;
+constexpr uint64_t max_steps = 32;
 
 class Walk {
   public:
@@ -40,7 +40,7 @@ class Walk {
         double total = 0;
         for (int n = 0; n < warps_tried; ++n) {
             now_ = {};
-            asides_.clear();
+            open_branches_.clear();
             repeated_.assign(schedule_.size(), false);
             steps_ = 0;
             for (size_t i = 0; i < schedule_.size();) i = step(i);
@@ -59,7 +59,7 @@ class Walk {
         double copied = 0, group = 0;
     };
     // A forward branch that was passed, and whose target has not been reached yet.
-    struct Aside {
+    struct OpenBranch {
         uint32_t target;
         double executed;  // how often the branch was executed
         State before;
@@ -76,30 +76,30 @@ class Walk {
         // the code is executed rarely, or it does not continue here. The branches need not be
         // nested. For example, where an `else` part begins, the branch at the end of the `then`
         // part is still open.
-        for (auto aside = asides_.rbegin(); aside != asides_.rend(); ++aside) {
-            const bool seldom = i > 0 && 2 * executed(i - 1) < aside->executed;
-            if (aside->target == i && (seldom || schedule_[i - 1].ends)) now_ = aside->before;
+        for (auto branch = open_branches_.rbegin(); branch != open_branches_.rend(); ++branch) {
+            const bool seldom = i > 0 && 2 * executed(i - 1) < branch->executed;
+            if (branch->target == i && (seldom || schedule_[i - 1].ends)) now_ = branch->before;
         }
-        std::erase_if(asides_, [i](const Aside& aside) { return aside.target <= i; });
+        std::erase_if(open_branches_, [i](const OpenBranch& branch) { return branch.target <= i; });
         ++steps_;
         if (counts_.instructions[i].executed == 0) return i + 1;
         const Schedule& s = schedule_[i];
         const sim::Traits& traits = counts_.code->instructions[i].traits;
-        const double came = now_.clock;
+        const double start_clock = now_.clock;
         for (int b = 0; b < Schedule::scoreboards; ++b)
             if (s.awaits >> b & 1) now_.clock = std::max(now_.clock, now_.clear[size_t(b)]);
         if (traits.awaits_copies) now_.clock = std::max(now_.clock, now_.group);
         issue(i, s);
         now_.clock += std::max<double>(1, s.cycles);
-        spent_[i] = now_.clock - came;
+        spent_[i] = now_.clock - start_clock;
         if (s.target == Schedule::no_branch) return i + 1;
         if (s.target > i) {
-            asides_.push_back({s.target, executed(i), now_});
+            open_branches_.push_back({s.target, executed(i), now_});
         } else if (!repeated_[i]) {
             // Each pass through a loop normally passes its inner loops twice. With many nested
             // loops, this would take too many steps. When the limit of steps is reached, the second
             // pass of the outer loop does not pass the inner loops again.
-            if (steps_ < most_steps * schedule_.size())
+            if (steps_ < max_steps * schedule_.size())
                 std::fill(repeated_.begin() + s.target, repeated_.begin() + int64_t(i), false);
             repeated_[i] = true;
             return s.target;
@@ -172,7 +172,7 @@ class Walk {
     const CacheResult* caches_;
     const double miss_, dram_of_misses_;
     State now_;
-    std::vector<Aside> asides_;
+    std::vector<OpenBranch> open_branches_;
     std::vector<double> spent_;   // time spent at each instruction
     std::vector<bool> repeated_;  // for each backward branch: true if it was already taken
     uint64_t steps_ = 0;          // steps of the current warp

@@ -144,7 +144,7 @@ SpaceSums sums_of(const Counts& counts) {
             continue;
         if (access == Access::async_copy) {
             s.global.copy.add(c);
-            if (!info.traits.passes_l1) s.cached_copy.add(c);
+            if (!info.traits.bypasses_l1) s.cached_copy.add(c);
             continue;
         }
         if (info.traits.matrix) {

@@ -28,7 +28,7 @@ void BlockOrder::start(uint32_t block, uint32_t threads) {
 
 void BlockOrder::regroup(uint32_t warp, LaneMask lanes) {
     Lanes& w = warps_[warp];
-    w.recent[w.regrouped++ % most_together] = {w.together, now_++};
+    w.recent[w.regrouped++ % max_together] = {w.together, now_++};
     w.together = lanes;
 }
 
@@ -38,13 +38,13 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
     if (then.block == block_ && then.warp == warp) {
         const LaneMask both = 1u << lane | 1u << lane_then;
         if ((w.together & both) == both) return true;
-        const uint32_t remembered = std::min<uint32_t>(w.regrouped, most_together);
+        const uint32_t remembered = std::min<uint32_t>(w.regrouped, max_together);
         for (uint32_t n = 1; n <= remembered; ++n) {
-            const Together& t = w.recent[(w.regrouped - n) % most_together];
+            const Together& t = w.recent[(w.regrouped - n) % max_together];
             if (t.until < then.time) return false;
             if ((t.lanes & both) == both) return true;
         }
-        return remembered == most_together;  // too long ago: assume that they executed together
+        return remembered == max_together;  // too long ago: assume that they executed together
     }
     // The earlier access is by another warp. It happens before this access if a lane of that warp
     // has synchronized with a lane of this warp after the earlier access.

@@ -53,8 +53,8 @@ struct Stamp {
     uint32_t lane : 5 = 0;
     uint32_t spare : 2 = 0;
 };
-inline constexpr uint64_t most_blocks = (1u << 27) - 2;
-inline constexpr uint64_t most_instructions = 1u << 20;
+inline constexpr uint64_t max_blocks = (1u << 27) - 2;
+inline constexpr uint64_t max_instructions = 1u << 20;
 
 using sim::ThreadScope;
 
@@ -128,7 +128,7 @@ class BlockOrder {
         sim::LaneMask lanes = 0;
         uint32_t until = 0;
     };
-    static constexpr size_t most_together = 16;
+    static constexpr size_t max_together = 16;
     struct Lanes {  // the state of one warp
         uint32_t floor = 0;
         sim::LaneMask existing = 0;
@@ -136,7 +136,7 @@ class BlockOrder {
         // pairs[i][j] is a time: lane i knows everything that lane j did up to this time. Null if
         // `floor` suffices.
         std::unique_ptr<Pairs> pairs;
-        std::array<Together, most_together> recent;
+        std::array<Together, max_together> recent;
         uint32_t regrouped = 0;  // number of entries written to `recent`
     };
     // The accesses that a thread has made visible with fences. These are the thread's own accesses

@@ -24,7 +24,7 @@ namespace {
 
 // After this many instructions in a row, another warp runs. Otherwise a thread that waits in a loop
 // could prevent the thread for which it waits from running.
-constexpr uint64_t most_in_a_row = 1 << 12;
+constexpr uint64_t max_in_a_row = 1 << 12;
 
 }  // namespace
 
@@ -32,7 +32,8 @@ constexpr uint64_t most_in_a_row = 1 << 12;
 
 class StepObserver {
   public:
-    static constexpr sim::Hooks hooks = sim::Hook::access | sim::Hook::landed | sim::Hook::complete;
+    static constexpr sim::Hooks hooks =
+        sim::Hook::access | sim::Hook::async_complete | sim::Hook::complete;
 
     uint64_t barriers = 0;
     std::vector<bool> shared_written;
@@ -64,7 +65,7 @@ class StepObserver {
         trace.events.back().execution = execution;
     }
 
-    void landed(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
+    void async_complete(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
         sim::for_each_lane(lanes, [&](int lane) {
             written(uint64_t(copy.destination[lane] - w.block->shared), copy.bytes);
         });
@@ -109,7 +110,7 @@ class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
     OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
                 sim::GridState& grid, sim::Block& stepped)
-        : Worker(program, launch, memory, nobody_, grid) {
+        : Worker(program, launch, memory, no_observer_, grid) {
         const uint64_t size = launch.cluster.count();
         for (uint64_t n = 0; n < launch.grid.count(); n += size) {
             bool wanted = launch.cooperative;
@@ -145,7 +146,7 @@ class OtherBlocks : public sim::Worker<sim::NoObserver> {
         }
     }
 
-    sim::NoObserver nobody_;
+    sim::NoObserver no_observer_;
     std::vector<std::unique_ptr<sim::Block>> blocks_;
     std::vector<std::unique_ptr<sim::Cluster>> clusters_;
 };
@@ -205,8 +206,8 @@ struct Stepper::Impl {
     }
 
     // Returns the warp that runs next. Throws if no remaining warp can run.
-    uint32_t turn() {
-        if (in_a_row >= most_in_a_row) {
+    uint32_t next_warp() {
+        if (in_a_row >= max_in_a_row) {
             in_a_row = 0;
             Warp& w = warp(current);
             if (w.running) sim::rotate(w);
@@ -306,7 +307,7 @@ struct Stepper::Impl {
         const uint64_t barriers = observer.barriers;
         while (most-- > 0) {
             if (all_ended()) return Outcome::ended;
-            const uint32_t n = turn();
+            const uint32_t n = next_warp();
             const bool watched = !until.instructions.empty() && (!until.warp || *until.warp == n);
             if (watched && !reported[n] && until.instructions[position(n).pc]) {
                 reported[n] = true;
@@ -378,9 +379,9 @@ uint32_t Stepper::warp() const {
 
 std::optional<Executed> Stepper::step(std::optional<uint32_t> warp) {
     if (impl_->all_ended()) return std::nullopt;
-    if (!warp) return impl_->execute(impl_->turn());
+    if (!warp) return impl_->execute(impl_->next_warp());
     if (!impl_->ready(*warp)) {
-        (void)impl_->turn();  // throws if the block can never continue
+        (void)impl_->next_warp();  // throws if the block can never continue
         return std::nullopt;
     }
     if (*warp != impl_->current) impl_->in_a_row = 0;

@@ -238,7 +238,7 @@ std::unique_ptr<cuda::Texture> make_texture(int ordinal, const py::bytes& descri
     for (size_t i = 0; i < 3; ++i) d.modes[i] = int(o.mode[i]);
     d.linear_filter = o.linear_filter, d.linear_between_levels = o.linear_between_levels;
     d.normalized_coordinates = o.normalized_coordinates, d.normalized_read = o.normalized_read;
-    d.level_bias = o.level_bias, d.least_level = o.least_level, d.most_level = o.most_level;
+    d.level_bias = o.level_bias, d.min_level = o.min_level, d.max_level = o.max_level;
     std::ranges::copy(o.border, d.border.begin());
     const ReleasedGil release;
     return std::make_unique<cuda::Texture>(cuda::Device::get(ordinal), d, elements, what);

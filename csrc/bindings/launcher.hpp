@@ -106,8 +106,8 @@ inline bool attribute(PyObject* object, PyObject* name, uint64_t& value) {
     return as_unsigned(result.get(), value);
 }
 
-// The properties of a GPU array that a launch needs, for arrays of all libraries.
-struct Seen {
+// The properties of a GPU array of any library that a launch needs.
+struct GpuArray {
     uint64_t address = 0;
     uint64_t ordinal = 0;
     ScalarMask mask = 0;
@@ -149,29 +149,29 @@ struct DeviceArraySlots {
     }
 };
 
-inline bool see_device_array(PyObject* array, const LaunchPlan& plan, Seen& seen) {
+inline bool read_device_array(PyObject* array, const LaunchPlan& plan, GpuArray& gpu_array) {
     const DeviceArraySlots& slots = DeviceArraySlots::get(Py_TYPE(array));
     uint64_t code = 0, generation = 0;
-    if (!slots.address.read(array, seen.address) || !slots.code.read(array, code) ||
+    if (!slots.address.read(array, gpu_array.address) || !slots.code.read(array, code) ||
         !slots.generation.read(array, generation))
         return false;
     if (generation != plan.function->device().generation()) return false;
-    seen.mask = ScalarMask{1} << code;
-    return plan.one_gpu || slots.ordinal.read(array, seen.ordinal);
+    gpu_array.mask = ScalarMask{1} << code;
+    return plan.one_gpu || slots.ordinal.read(array, gpu_array.ordinal);
 }
 
-inline bool see_cupy(PyObject* array, const LaunchPlan& plan, Seen& seen) {
+inline bool read_cupy_array(PyObject* array, const LaunchPlan& plan, GpuArray& gpu_array) {
     const Names& names = Names::get();
     const Owned contiguous(PyObject_GetAttr(array, names.c_contiguous));
     if (contiguous.get() != Py_True) return false;
     const Owned data(PyObject_GetAttr(array, names.data));
     const Owned dtype(PyObject_GetAttr(array, names.dtype));
-    if (!data || !dtype || !attribute(data.get(), names.ptr, seen.address)) return false;
-    seen.mask = KnownTypes::get().mask_of(dtype.get());
-    return plan.one_gpu || attribute(data.get(), names.device_id, seen.ordinal);
+    if (!data || !dtype || !attribute(data.get(), names.ptr, gpu_array.address)) return false;
+    gpu_array.mask = KnownTypes::get().mask_of(dtype.get());
+    return plan.one_gpu || attribute(data.get(), names.device_id, gpu_array.ordinal);
 }
 
-inline bool see_torch(PyObject* tensor, const LaunchPlan& plan, Seen& seen) {
+inline bool read_torch_tensor(PyObject* tensor, const LaunchPlan& plan, GpuArray& gpu_array) {
     const Names& names = Names::get();
     const Owned on_gpu(PyObject_GetAttr(tensor, names.is_cuda));
     if (on_gpu.get() != Py_True) return false;
@@ -179,11 +179,11 @@ inline bool see_torch(PyObject* tensor, const LaunchPlan& plan, Seen& seen) {
     if (contiguous.get() != Py_True) return false;
     const Owned address(PyObject_CallMethodNoArgs(tensor, names.data_ptr));
     const Owned dtype(PyObject_GetAttr(tensor, names.dtype));
-    if (!dtype || !as_unsigned(address.get(), seen.address)) return false;
-    seen.mask = KnownTypes::get().mask_of(dtype.get());
+    if (!dtype || !as_unsigned(address.get(), gpu_array.address)) return false;
+    gpu_array.mask = KnownTypes::get().mask_of(dtype.get());
     if (plan.one_gpu) return true;
     const Owned device(PyObject_CallMethodNoArgs(tensor, names.get_device));
-    return as_unsigned(device.get(), seen.ordinal);
+    return as_unsigned(device.get(), gpu_array.ordinal);
 }
 
 // Sets `stream` to the handle of a library's current stream. The handle 0 is the legacy default
@@ -271,14 +271,15 @@ inline bool marshal(const LaunchPlan& plan, PyObject* const* arguments, uint64_t
             continue;
         }
         const Kind kind = KnownTypes::get().kind_of(Py_TYPE(arguments[i]));
-        Seen seen;
-        seen.ordinal = ordinal;
+        GpuArray gpu_array;
+        gpu_array.ordinal = ordinal;
         bool fits = false;
-        if (kind == Kind::device_array) fits = see_device_array(arguments[i], plan, seen);
-        if (kind == Kind::cupy) fits = see_cupy(arguments[i], plan, seen);
-        if (kind == Kind::torch) fits = see_torch(arguments[i], plan, seen);
-        if (!fits || (seen.mask & parameter.accepted) == 0 || seen.ordinal != ordinal) return false;
-        values[i] = seen.address;
+        if (kind == Kind::device_array) fits = read_device_array(arguments[i], plan, gpu_array);
+        if (kind == Kind::cupy) fits = read_cupy_array(arguments[i], plan, gpu_array);
+        if (kind == Kind::torch) fits = read_torch_tensor(arguments[i], plan, gpu_array);
+        if (!fits || (gpu_array.mask & parameter.accepted) == 0 || gpu_array.ordinal != ordinal)
+            return false;
+        values[i] = gpu_array.address;
         kinds[static_cast<size_t>(kind)] = true;
     }
     const bool cupy = kinds[static_cast<size_t>(Kind::cupy)];

@@ -209,7 +209,7 @@ void add_model(py::module_ m) {
             const sim::MemoryEvent e = scattered(addresses, bytes, mask, kind);
             const model::Footprint f = model::footprint(e);
             if (kind == "atomic") return f.repeated;
-            if (kind != "copy" || !sim::traits_of(opcode).passes_l1) return f.sectors;
+            if (kind != "copy" || !sim::traits_of(opcode).bypasses_l1) return f.sectors;
             if (target_mask == 0) return std::nullopt;
             const sim::MemoryEvent target = scattered(targets, bytes, target_mask, "store");
             return model::bypassing_copy(e, target).sectors;

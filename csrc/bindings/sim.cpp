@@ -130,7 +130,7 @@ py::bytes make_tensor_map(uint64_t address, const std::string& element,
     map.rank = uint32_t(extents.size());
     map.swizzle = sim::Swizzle(swizzle);
     map.nan = nan;
-    if (map.rank == 0 || map.rank > sim::most_dimensions || box.size() != map.rank ||
+    if (map.rank == 0 || map.rank > sim::max_dimensions || box.size() != map.rank ||
         steps.size() != map.rank || strides.size() + 1 != map.rank)
         throw LaunchError(
             "a tensor map has 1 to 5 dimensions. It needs an extent, a box extent and an element "
@@ -179,7 +179,7 @@ py::bytes make_texture_object(const py::kwargs& keywords) {
     options.read("linear_between_levels", o.linear_between_levels);
     options.read("level_bias", o.level_bias);
     options.finish();
-    o.most_level = float(levels - 1);
+    o.max_level = float(levels - 1);
     if (const std::string wrong = sim::problem(o); !wrong.empty()) throw py::value_error(wrong);
     const sim::TextureObjectBytes bytes = sim::encode(o);
     return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());

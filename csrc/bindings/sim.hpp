@@ -78,11 +78,11 @@ class Arguments {
 // The work of the launching thread while a grid runs. It prints the kernel's output, checks for
 // Ctrl-C, and reports progress a few times per second. The GIL must be held during construction and
 // finish().
-class Attendant {
+class LaunchMonitor {
   public:
-    Attendant(sim::Launch& launch, pybind11::object progress);
-    Attendant(const Attendant&) = delete;
-    Attendant& operator=(const Attendant&) = delete;
+    LaunchMonitor(sim::Launch& launch, pybind11::object progress);
+    LaunchMonitor(const LaunchMonitor&) = delete;
+    LaunchMonitor& operator=(const LaunchMonitor&) = delete;
 
     void flush();
     void finish();

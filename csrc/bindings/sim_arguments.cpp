@@ -49,8 +49,8 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
 }
 
 void Arguments::map_into(sim::AddressSpace& memory) {
-    const std::vector<size_t> of_the_host = map_device_arrays(memory);
-    std::vector<size_t> order = of_the_host;
+    const std::vector<size_t> host_arrays = map_device_arrays(memory);
+    std::vector<size_t> order = host_arrays;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
         return pieces_[a].buffer.host < pieces_[b].buffer.host;
     });
@@ -86,7 +86,7 @@ void Arguments::map_into(sim::AddressSpace& memory) {
     }
     // Addresses are in the order of the arguments, so that they are the same in every run.
     std::vector<uint64_t> addresses(wholes.size());
-    for (const size_t n : of_the_host) {
+    for (const size_t n : host_arrays) {
         const sim::Buffer& whole = wholes[whole_of[n]];
         uint64_t& address = addresses[whole_of[n]];
         if (address == 0) address = memory.add(whole);
@@ -110,7 +110,7 @@ namespace {
 
 // Stores in the buffer of a view how many bytes of the whole array are before and after the view.
 // The attribute `base` of a view is the NumPy array from which it was taken.
-void look_around(sim::Buffer& view, const py::array& array) {
+void set_bytes_around(sim::Buffer& view, const py::array& array) {
     py::object whole = array;
     while (py::isinstance<py::array>(whole)) {
         py::object base = whole.attr("base");
@@ -142,7 +142,7 @@ Arguments::Piece Arguments::piece_of(const BufferArgument& b) {
     p.buffer.item_bytes = uint32_t(b.array.itemsize());
     p.buffer.type = py::str(b.array.dtype());
     p.buffer.parts = {{b.name, b.view_bytes ? b.offset : 0, b.view_bytes.value_or(p.buffer.bytes)}};
-    look_around(p.buffer, b.array);
+    set_bytes_around(p.buffer, b.array);
     return p;
 }
 

@@ -6,7 +6,7 @@ namespace py = pybind11;
 
 namespace coalesce::bindings {
 
-Attendant::Attendant(sim::Launch& launch, py::object progress)
+LaunchMonitor::LaunchMonitor(sim::Launch& launch, py::object progress)
     : progress_(std::move(progress)), blocks_(launch.block_count()) {
     launch.print = [this](const std::string& text) {
         const std::lock_guard lock(mutex_);
@@ -15,19 +15,19 @@ Attendant::Attendant(sim::Launch& launch, py::object progress)
     launch.poll = [this](uint64_t finished) { poll(finished); };
 }
 
-void Attendant::poll(uint64_t finished) {
+void LaunchMonitor::poll(uint64_t finished) {
     const HeldGil gil;
     flush();
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     report_progress(finished);
 }
 
-void Attendant::finish() {
+void LaunchMonitor::finish() {
     flush();
     if (!progress_.is_none()) progress_(blocks_, blocks_);
 }
 
-void Attendant::flush() {
+void LaunchMonitor::flush() {
     std::string text;
     {
         const std::lock_guard lock(mutex_);
@@ -36,7 +36,7 @@ void Attendant::flush() {
     if (!text.empty()) py::print(text, py::arg("end") = "", py::arg("flush") = true);
 }
 
-void Attendant::report_progress(uint64_t finished) {
+void LaunchMonitor::report_progress(uint64_t finished) {
     using namespace std::chrono_literals;
     const auto now = std::chrono::steady_clock::now();
     if (progress_.is_none() || now - last_report_ < 200ms) return;

@@ -123,20 +123,20 @@ LaunchResult SimulatedModule::launch(const std::string& entry, analysis::LaunchR
     request.buffer_bytes = arrays.total_bytes();
 
     LaunchResult result;
-    Attendant attendant(request.launch, std::move(progress));
+    LaunchMonitor monitor(request.launch, std::move(progress));
     const auto start = std::chrono::steady_clock::now();
     try {
         const ReleasedGil no_gil;
-        const auto lock = turn();
+        const auto lock = lock_launches();
         const auto code = request.counting() ? counted_code(program) : nullptr;
         result.result = analysis::launch(program, request, memory, code);
     } catch (...) {
-        attendant.flush();
+        monitor.flush();
         throw;
     }
     result.host_ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    attendant.finish();
+    monitor.finish();
     result.memory = layout(program, arguments, arrays, request.launch.shared_bytes);
     const analysis::Result& outcome = result.result;
     if (outcome.checked) result.findings = as_tuple(*outcome.checked, program);
@@ -153,7 +153,7 @@ std::unique_ptr<StepSession> SimulatedModule::step(const std::string& entry,
         auto added = std::make_unique<Stepped>();
         const sim::Engine& engine = sim::engine(analysis::watch_for(analysis::Purpose::step));
         added->program = sim::decode(module_, find(entry), memory_, engine, added->registers);
-        quote(added->program);
+        add_source_lines(added->program);
         known = stepped_.emplace(entry, std::move(added)).first;
     }
     const sim::Program& program = known->second->program;
@@ -161,10 +161,10 @@ std::unique_ptr<StepSession> SimulatedModule::step(const std::string& entry,
     sim::Launch& launch = request.launch;
     std::unique_ptr<StepSession> session;
     {
-        std::unique_lock<Turn> lock;
+        std::unique_lock<LaunchLock> lock;
         {
             const ReleasedGil no_gil;
-            lock = turn();
+            lock = lock_launches();
         }
         session =
             std::make_unique<StepSession>(program, known->second->registers, *memory_, arguments);

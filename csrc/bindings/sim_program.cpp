@@ -66,7 +66,7 @@ py::bytes SimulatedModule::read_variable(const std::string& name) {
     std::string copy;
     {
         const ReleasedGil no_gil;
-        const auto lock = turn();
+        const auto lock = lock_launches();
         copy.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
     return copy;
@@ -78,7 +78,7 @@ void SimulatedModule::write_variable(const std::string& name, const std::string&
         throw LaunchError("variable `" + name + "` has " + std::to_string(bytes.size()) +
                           " bytes; got " + std::to_string(value.size()));
     const ReleasedGil no_gil;
-    const auto lock = turn();
+    const auto lock = lock_launches();
     std::memcpy(bytes.data(), value.data(), value.size());
 }
 
@@ -87,7 +87,7 @@ Counts SimulatedModule::no_counts(const std::string& entry, bool of_ptx) {
     Counts counts;
     counts.instructions.resize(program.instructions.size());
     const ReleasedGil no_gil;
-    const auto lock = turn();
+    const auto lock = lock_launches();
     counts.code = counted_code(program);
     return counts;
 }
@@ -106,7 +106,7 @@ std::string SimulatedModule::why_ptx(const std::string& entry) {
     return reason == why_ptx_.end() ? "" : reason->second;
 }
 
-std::unique_lock<SimulatedModule::Turn> SimulatedModule::turn() {
+std::unique_lock<SimulatedModule::LaunchLock> SimulatedModule::lock_launches() {
     std::unique_lock lock(*running_, std::defer_lock);
     while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
         const HeldGil gil;
@@ -142,11 +142,11 @@ const sim::Program& SimulatedModule::decoded(const std::string& entry, Purpose p
     if (purpose == Purpose::count) lifted = lift(entry, engine);
     sim::Program program =
         lifted ? std::move(*lifted) : sim::decode(module_, find(entry), memory_, engine);
-    quote(program);
+    add_source_lines(program);
     return programs_.emplace(key, std::move(program)).first->second;
 }
 
-void SimulatedModule::quote(sim::Program& program) const {
+void SimulatedModule::add_source_lines(sim::Program& program) const {
     program.source = source_;
     const auto file = program.files.find(program.source_file);
     if (filename_.empty() || file == program.files.end() || file->second == filename_) return;

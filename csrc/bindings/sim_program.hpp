@@ -73,13 +73,13 @@ class SimulatedModule {
     // Waits until no other launch of this program runs. Launches must not run at the same time,
     // because they share the variables of the module. Call this without the GIL. The launch of
     // another thread may never end; therefore Ctrl-C ends the wait.
-    using Turn = ForkSafe<std::timed_mutex>;
-    [[nodiscard]] std::unique_lock<Turn> turn();
+    using LaunchLock = ForkSafe<std::timed_mutex>;
+    [[nodiscard]] std::unique_lock<LaunchLock> lock_launches();
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;
     const sim::Program& decoded(const std::string& entry, analysis::Purpose purpose);
     // Gives a program the lines of the source, for messages.
-    void quote(sim::Program& program) const;
+    void add_source_lines(sim::Program& program) const;
     // Makes a program that executes the machine code of a kernel. If the simulator cannot execute
     // this code, the function returns nothing and stores the reason.
     std::optional<sim::Program> lift(const std::string& entry, const sim::Engine& engine);
@@ -102,7 +102,7 @@ class SimulatedModule {
     std::string no_machine_ = "there is no machine code";
     std::map<std::string, std::string> why_ptx_;  // for each entry, the reason for counting its PTX
     std::map<const sim::Program*, std::shared_ptr<const analysis::CountedCode>> counted_codes_;
-    std::unique_ptr<Turn> running_ = std::make_unique<Turn>();
+    std::unique_ptr<LaunchLock> running_ = std::make_unique<LaunchLock>();
 };
 
 }  // namespace coalesce::bindings

@@ -40,9 +40,9 @@ namespace {
 constexpr uint64_t instructions_at_once = 1 << 14;
 
 // Protects a stepper, because only one thread at a time may use it.
-class Turn {
+class StepperLock {
   public:
-    explicit Turn(StepSession& s) : lock_(s.running, std::try_to_lock) {
+    explicit StepperLock(StepSession& s) : lock_(s.running, std::try_to_lock) {
         if (!lock_)
             throw LaunchError(
                 "another thread of the Python program is using this stepper; use a stepper from "
@@ -68,14 +68,14 @@ const char* name_of(Position::State state) {
 }
 
 py::tuple position(StepSession& s, uint32_t warp) {
-    const Turn turn(s);
+    const StepperLock lock(s);
     const Position p = s.stepper->position(warp);
     return py::make_tuple(name_of(p.state), p.pc, p.mask);
 }
 
 // Executes an instruction. Returns its (warp, instruction, mask), or None.
 py::object step(StepSession& s, std::optional<uint32_t> warp) {
-    const Turn turn(s);
+    const StepperLock lock(s);
     (void)s.stepper->take_events();  // discards the events of the previous command
     const auto done = s.stepper->step(warp);
     if (!done) return py::none();
@@ -85,7 +85,7 @@ py::object step(StepSession& s, std::optional<uint32_t> warp) {
 // Returns true if the run stopped at the condition, and false if the block ended first.
 bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optional<uint32_t> warp,
          bool barrier, std::optional<uint32_t> off_lines) {
-    const Turn turn(s);
+    const StepperLock lock(s);
     (void)s.stepper->take_events();
     analysis::Until until;
     if (!instructions.empty() || off_lines)
@@ -109,7 +109,7 @@ bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optiona
 
 // Returns (name, type, mask of lanes that hold a value, bytes of 32 lanes) for each register.
 py::list registers(StepSession& s, uint32_t warp) {
-    const Turn turn(s);
+    const StepperLock lock(s);
     py::list list;
     for (const Stepper::Register& r : s.stepper->registers(warp)) {
         const bool predicate = r.place->type == ptx::Type::pred;
@@ -123,7 +123,7 @@ py::list registers(StepSession& s, uint32_t warp) {
 
 // Returns the shared memory of the block, and a mask of its written bytes.
 py::tuple shared(StepSession& s) {
-    const Turn turn(s);
+    const StepperLock lock(s);
     const std::vector<bool>& written = s.stepper->shared_written();
     py::array_t<uint8_t> bytes{py::ssize_t(written.size())};
     py::array_t<bool> mask{py::ssize_t(written.size())};
@@ -133,7 +133,7 @@ py::tuple shared(StepSession& s) {
 }
 
 py::tuple take_events(StepSession& s) {
-    const Turn turn(s);
+    const StepperLock lock(s);
     const analysis::Trace trace = s.stepper->take_events();
     return py::make_tuple(columns_of(trace.events, s.grid), trace.omitted);
 }

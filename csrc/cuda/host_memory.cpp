@@ -72,7 +72,7 @@ HostMemory::HostMemory(size_t bytes) : bytes_(round_up(bytes, huge_page)) {
 }
 
 HostMemory::~HostMemory() {
-    if (bytes_ > most_kept) {
+    if (bytes_ > max_kept) {
         munmap(data_, bytes_);
         return;
     }
@@ -80,7 +80,7 @@ HostMemory::~HostMemory() {
     const std::lock_guard lock(kept.mutex);
     kept.blocks.push_back({data_, bytes_});
     kept.bytes += bytes_;
-    while (kept.bytes > most_kept) {
+    while (kept.bytes > max_kept) {
         munmap(kept.blocks.front().data, kept.blocks.front().bytes);
         kept.bytes -= kept.blocks.front().bytes;
         kept.blocks.pop_front();

@@ -12,7 +12,7 @@ namespace coalesce::cuda {
 class HostMemory {
   public:
     // The largest number of bytes that are kept, for all sizes together.
-    static constexpr size_t most_kept = size_t{1} << 30;
+    static constexpr size_t max_kept = size_t{1} << 30;
 
     // Allocates uninitialized memory. Throws LaunchError if the system does not have that much.
     explicit HostMemory(size_t bytes);

@@ -127,7 +127,7 @@ class Transfers::Overlapped {
 
     Result lead(const Waiting& waiting) {
         Pause pause;
-        Patience patience(waiting);
+        PeriodicCall call_waiting(waiting);
         for (;;) {
             moved_ = false;
             for (const auto advance :
@@ -142,7 +142,7 @@ class Transfers::Overlapped {
                 continue;
             }
             pause();
-            patience();
+            call_waiting();
         }
     }
 

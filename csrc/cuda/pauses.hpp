@@ -2,10 +2,10 @@
 // the questions.
 //
 //     Pause pause;
-//     Patience patience(waiting);
+//     PeriodicCall call_waiting(waiting);
 //     while (driver.stream_query(stream) == not_ready) {
 //         pause();
-//         patience();
+//         call_waiting();
 //     }
 #pragma once
 
@@ -42,9 +42,9 @@ class Pause {
 };
 
 // Calls `waiting` about every 100 ms, if it is called often enough itself.
-class Patience {
+class PeriodicCall {
   public:
-    explicit Patience(const Waiting& waiting) : waiting_(waiting) {}
+    explicit PeriodicCall(const Waiting& waiting) : waiting_(waiting) {}
     void operator()() {
         if (!waiting_ || Clock::now() - last_ < std::chrono::milliseconds(100)) return;
         waiting_();

@@ -22,7 +22,7 @@ auto Staging::with_transfers(const Work& work) {
             const std::lock_guard lock(from.mutex_);
             if (context != from.contexts_)
                 own->forget();
-            else if (from.kept_.size() < most_kept)
+            else if (from.kept_.size() < max_kept)
                 from.kept_.push_back(std::move(own));
         }
         Staging& from;

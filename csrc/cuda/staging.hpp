@@ -50,7 +50,7 @@ class Staging {
     void forget();
 
   private:
-    static constexpr size_t most_kept = 4;
+    static constexpr size_t max_kept = 4;
 
     // Calls `work` with a Transfers that no other call uses.
     template <class Work>

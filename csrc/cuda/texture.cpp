@@ -48,7 +48,7 @@ struct Sampler {  // CUDA_TEXTURE_DESC
     int filter = 0;
     unsigned flags = 0, anisotropy = 0;
     int filter_between_levels = 0;
-    float level_bias = 0, least_level = 0, most_level = 0;
+    float level_bias = 0, min_level = 0, max_level = 0;
     std::array<float, 4> border{};
     int reserved[12]{};
 };
@@ -159,8 +159,8 @@ void Texture::create() {
         (integers ? as_integers : 0) | (d_.normalized_coordinates || d_.cube ? normalized : 0);
     sampler.filter_between_levels = d_.linear_between_levels ? 1 : 0;
     sampler.level_bias = d_.level_bias;
-    sampler.least_level = d_.least_level;
-    sampler.most_level = d_.most_level;
+    sampler.min_level = d_.min_level;
+    sampler.max_level = d_.max_level;
     sampler.border = d_.border;
     const Result result = driver.texture_create(&handle_, &resource, &sampler, nullptr);
     device_.check(result, "making " + what_ + (is_sticky(result) ? "" : limits()));

@@ -37,7 +37,7 @@ struct TextureDescription {
     std::array<int, 3> modes{1, 1, 1};  // the values of CUaddress_mode
     bool linear_filter = false, linear_between_levels = false;
     bool normalized_coordinates = false, normalized_read = false;
-    float level_bias = 0, least_level = 0, most_level = 0;
+    float level_bias = 0, min_level = 0, max_level = 0;
     std::array<float, 4> border{};
 };
 

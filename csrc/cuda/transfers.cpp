@@ -37,7 +37,7 @@ Transfers::~Transfers() {
             if (slot.event != nullptr) driver_.event_destroy(slot.event);
             if (slot.memory != nullptr) driver_.host_free(slot.memory);
         }
-    if (desk_ != nullptr) driver_.host_free(desk_);
+    if (small_buffer_ != nullptr) driver_.host_free(small_buffer_);
     for (const EventHandle made : computed_) driver_.event_destroy(made);
     for (const EventHandle made : {arrived_, abandoned_})
         if (made != nullptr) driver_.event_destroy(made);
@@ -115,12 +115,12 @@ Result Transfers::run(std::span<const Step> steps, const Streams& streams, const
 // Waits for launches that an earlier call, ended by an exception, left running.
 Result Transfers::wait_for_abandoned(const Waiting& waiting) {
     Pause pause;
-    Patience patience(waiting);
+    PeriodicCall call_waiting(waiting);
     while (is_abandoned_) {
         const Result result = driver_.event_query(abandoned_);
         if (result == not_ready) {
             pause();
-            patience();
+            call_waiting();
             continue;
         }
         is_abandoned_ = false;
@@ -134,12 +134,13 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
     // One stream is enough. Copies to neighbouring memory of the GPU are joined to one copy.
     const Stream stream = streams.compute;
     // Copies are joined if the gap between them has at most `gap` bytes. The gap is copied, too. So
-    // `desk_`, the pinned memory in which joined copies are collected, has room for the gaps.
+    // `small_buffer_`, the pinned memory in which joined copies are collected, has room for the
+    // gaps.
     constexpr size_t gap = 512, half = small_bytes + small_steps * gap;
-    if (desk_ == nullptr) {
+    if (small_buffer_ == nullptr) {
         void* memory = nullptr;
         if (const Result result = driver_.host_allocate(&memory, 2 * half, 0)) return result;
-        desk_ = static_cast<char*>(memory);
+        small_buffer_ = static_cast<char*>(memory);
     }
     // `used` is the number of bytes of the desk that are in use. `begin` is the position in the
     // desk of the copy that has not been started yet. It goes to the GPU's addresses from `first`
@@ -149,7 +150,7 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
     const auto send = [&]() -> Result {
         if (first == end) return success;
         const Result result =
-            driver_.copy_to_device(first, desk_ + begin, size_t(end - first), stream);
+            driver_.copy_to_device(first, small_buffer_ + begin, size_t(end - first), stream);
         first = end = 0;
         return result;
     };
@@ -163,36 +164,36 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
                 first = end = step.device;
             }
             const size_t at = begin + size_t(step.device - first);
-            std::memcpy(desk_ + at, step.host, step.bytes);
+            std::memcpy(small_buffer_ + at, step.host, step.bytes);
             end = step.device + step.bytes;
             used = at + step.bytes;
             continue;
         }
         if (const Result result = send()) return result;
         if (step.kind == Kind::launch) {
-            step.launch(stream, reinterpret_cast<Address>(desk_ + half));
+            step.launch(stream, reinterpret_cast<Address>(small_buffer_ + half));
             continue;
         }
         if (step.written) continue;
         if (const Result result =
-                driver_.copy_to_host(desk_ + fetched, step.device, step.bytes, stream))
+                driver_.copy_to_host(small_buffer_ + fetched, step.device, step.bytes, stream))
             return result;
         fetched += step.bytes;
     }
     if (const Result result = send()) return result;
     Pause pause;
-    Patience patience(waiting);
+    PeriodicCall call_waiting(waiting);
     for (;;) {
         const Result result = driver_.stream_query(stream);
         if (result == success) break;
         if (result != not_ready) return result;
         pause();
-        patience();
+        call_waiting();
     }
     fetched = half;
     for (const Step& step : steps) {
         if (step.kind != Kind::to_host || step.bytes == 0) continue;
-        std::memcpy(step.host, desk_ + fetched, step.bytes);
+        std::memcpy(step.host, small_buffer_ + fetched, step.bytes);
         fetched += step.bytes;
     }
     return success;

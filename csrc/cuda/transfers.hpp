@@ -124,7 +124,8 @@ class Transfers {
     const Driver& driver_;
     bool forgotten_ = false;
     Ring up_, down_;
-    char* desk_ = nullptr;  // pinned memory for small lists: first the way up, then the way down
+    char* small_buffer_ =
+        nullptr;  // pinned memory for small lists: first the way up, then the way down
     Streams streams_;
     EventHandle arrived_ = nullptr;      // the copies to the GPU before a launch
     std::vector<EventHandle> computed_;  // the launches before each copy to the host

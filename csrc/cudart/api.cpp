@@ -8,28 +8,29 @@ namespace coalesce::cudart {
 namespace {
 
 thread_local Error last_error = cudaSuccess;
-thread_local void* calling = nullptr;
+thread_local void* current_caller = nullptr;
 // True if a launch with <<<...>>> failed and the program has not called cudaGetLastError() since.
 // Such a launch returns no error code, so this call is the only way to notice the error.
-thread_local bool unasked = false;
-thread_local void* unasked_caller = nullptr;
+thread_local bool has_unread_error = false;
+thread_local void* unread_error_caller = nullptr;
 // The driver's function that the program has called; null if there is none.
 thread_local const char* driver_function = nullptr;
 
 }  // namespace
 
-void* caller() { return calling; }
+void* caller() { return current_caller; }
 
 const char* called(const char* function) { return driver_function ? driver_function : function; }
 
 void report_unchecked_error() {
-    if (!unasked) return;
+    if (!has_unread_error) return;
     Runtime& rt = runtime();
-    rt.report.add_mistake("unchecked error",
-                          "a launch returned " + std::string(name_of(last_error)) +
-                              ", but the program never checked for errors" +
-                              (rt.unasked_mistake.empty() ? "" : ": " + rt.unasked_mistake),
-                          unasked_caller);
+    rt.report.add_mistake(
+        "unchecked error",
+        "a launch returned " + std::string(name_of(last_error)) +
+            ", but the program never checked for errors" +
+            (rt.unread_error_mistake.empty() ? "" : ": " + rt.unread_error_mistake),
+        unread_error_caller);
 }
 
 namespace detail {
@@ -39,7 +40,7 @@ std::recursive_mutex& lock() {
     return *mutex;
 }
 
-Error standing(Waits waits) {
+Error permanent_error(Waits waits) {
     Runtime& rt = runtime();
     rt.memory.guard_unwaited(false);
     if (waits == Waits::yes) rt.waited();
@@ -48,7 +49,7 @@ Error standing(Waits waits) {
     return rt.fault_returned ? rt.fault : cudaSuccess;
 }
 
-void enter(void* address) { calling = address; }
+void enter(void* address) { current_caller = address; }
 
 DriverCall::DriverCall(const char* function) { driver_function = function; }
 DriverCall::~DriverCall() { driver_function = nullptr; }
@@ -64,10 +65,10 @@ Error finish(const Outcome& outcome, const char* function, void* address) {
     if (error != cudaErrorNotReady) last_error = error;
     Runtime& rt = runtime();
     if (std::string(function).find("LaunchKernel") != std::string::npos) {
-        unasked = true;
-        unasked_caller = launched_from() ? launched_from() : address;
-        rt.unasked_mistake = mistake;
-        if (!mistake.empty()) say_once("coalesce: " + mistake);
+        has_unread_error = true;
+        unread_error_caller = launched_from() ? launched_from() : address;
+        rt.unread_error_mistake = mistake;
+        if (!mistake.empty()) print_once("coalesce: " + mistake);
     } else if (!mistake.empty() && rt.settings.check) {
         rt.report.add_mistake("wrong call", mistake, address);
     }
@@ -75,13 +76,13 @@ Error finish(const Outcome& outcome, const char* function, void* address) {
 }
 
 Outcome failed(const std::exception& e, const char* function) {
-    say_once("coalesce: " + std::string(function) + "(): " + e.what());
+    print_once("coalesce: " + std::string(function) + "(): " + e.what());
     if (dynamic_cast<const UnsupportedInstruction*>(&e)) return {cudaErrorNotSupported};
     return {cudaErrorUnknown};
 }
 
 Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept {
-    if (const Error error = standing(waits)) return {error};
+    if (const Error error = permanent_error(waits)) return {error};
     try {
         body();
         return {};
@@ -99,7 +100,7 @@ Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept
 Error call(const char* function, Waits waits, const Body& body, void* caller) {
     const std::lock_guard guard(detail::lock());
     if (driver_function) {  // a function of the driver API, which catches the exceptions
-        if (const Error error = detail::standing(waits)) throw Failure{error};
+        if (const Error error = detail::permanent_error(waits)) throw Failure{error};
         body();
         return cudaSuccess;
     }
@@ -112,7 +113,7 @@ Error call(const char* function, Waits waits, const Body& body, void* caller) {
 
 Error take_last_error(bool forget) {
     const Error error = last_error;
-    unasked = false;
+    has_unread_error = false;
     const Runtime& rt = runtime();
     if (forget) last_error = rt.fault_returned ? rt.fault : cudaSuccess;
     return error;

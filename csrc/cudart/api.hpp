@@ -50,7 +50,7 @@ class Body {
 namespace detail {
 std::recursive_mutex& lock();
 // Runs before the body. Returns the permanent error, if there is one.
-[[nodiscard]] Error standing(Waits waits);
+[[nodiscard]] Error permanent_error(Waits waits);
 void enter(void* caller);
 // While a DriverCall exists, functions of the runtime API throw their errors instead of returning
 // them, and messages name the driver's function.

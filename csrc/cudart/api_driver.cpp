@@ -27,7 +27,7 @@ void write(void* to, const sim::TensorMap& map) {
     if (reinterpret_cast<uintptr_t>(to) % sim::tensor_map_alignment != 0)
         wrong = "the address of a tensor map must be a multiple of 64 bytes";
     if (!wrong.empty()) {
-        say_once("coalesce: " + std::string(called("")) + "(): " + wrong);
+        print_once("coalesce: " + std::string(called("")) + "(): " + wrong);
         throw Failure{cudaErrorInvalidValue};
     }
     const sim::TensorMapBytes bytes = sim::encode(map);
@@ -97,24 +97,24 @@ bool find_entry_point(const char* symbol, void** function, int version, int* sta
                   : later   ? entry_point_too_new
                             : entry_point_not_found;
     if (*function) return true;
-    say_once("coalesce: " + std::string(symbol) + "() of the driver API is not simulated");
+    print_once("coalesce: " + std::string(symbol) + "() of the driver API is not simulated");
     runtime().report.missing(symbol);
     return false;
 }
 
 }  // namespace
 
-CUDRIVER(cuTensorMapEncodeTiled)(void* to, int element, uint32_t rank, void* address,
-                                 const uint64_t* extents, const uint64_t* strides,
-                                 const uint32_t* box, const uint32_t* steps, int interleave,
-                                 int swizzle, int /*promotion*/, int fill) {
+CUDRIVER(cuTensorMapEncodeTiled)
+(void* to, int element, uint32_t rank, void* address, const uint64_t* extents,
+ const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave, int swizzle,
+ int /*promotion*/, int fill) {
     // The L2 promotion does not change results. A tensor map needs no context.
     return driver_call("cuTensorMapEncodeTiled", Needs::nothing, Waits::no, [&] {
         require(to && address && extents && box && steps && (rank <= 1 || strides) && rank > 0 &&
-                    rank <= sim::most_dimensions && element >= 0 && swizzle >= 0,
+                    rank <= sim::max_dimensions && element >= 0 && swizzle >= 0,
                 cudaErrorInvalidValue);
         if (interleave != 0) {
-            say_once("coalesce: tensor maps with an interleaved layout are not simulated");
+            print_once("coalesce: tensor maps with an interleaved layout are not simulated");
             throw Failure{cudaErrorInvalidValue};
         }
         sim::TensorMap map;
@@ -143,8 +143,8 @@ CUDRIVER(cuTensorMapReplaceAddress)(void* to, void* address) {
     });
 }
 
-CUDRIVER(cuGetProcAddress_v2)(const char* symbol, void** function, int version, uint64_t,
-                              int* status) {
+CUDRIVER(cuGetProcAddress_v2)
+(const char* symbol, void** function, int version, uint64_t, int* status) {
     return driver_call("cuGetProcAddress", Needs::nothing, Waits::no, [&] {
         if (!find_entry_point(symbol, function, version, status) && !status)
             throw Failure{cudaErrorSymbolNotFound};
@@ -164,15 +164,15 @@ CUDRIVER(cuGetExportTable)(const void** table, const void*) {
     return cudaErrorNotSupported;
 }
 
-CUDART(cudaGetDriverEntryPoint)(const char* symbol, void** function, unsigned long long,
-                                int* status) {
+CUDART(cudaGetDriverEntryPoint)
+(const char* symbol, void** function, unsigned long long, int* status) {
     return call("cudaGetDriverEntryPoint", Waits::no, [&] {
         if (!find_entry_point(symbol, function, runtime_version, status) && !status)
             throw Failure{cudaErrorSymbolNotFound};
     });
 }
-CUDART(cudaGetDriverEntryPointByVersion)(const char* symbol, void** function, unsigned version,
-                                         unsigned long long, int* status) {
+CUDART(cudaGetDriverEntryPointByVersion)
+(const char* symbol, void** function, unsigned version, unsigned long long, int* status) {
     return call("cudaGetDriverEntryPointByVersion", Waits::no, [&] {
         if (!find_entry_point(symbol, function, int(version), status) && !status)
             throw Failure{cudaErrorSymbolNotFound};

@@ -9,9 +9,9 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr int most_dynamic_shared = 8, carveout = 9;  // values of cudaFuncAttribute
-constexpr int most_threads = 1024;                    // threads per block
-constexpr uint32_t first_with_clusters = 9, most_cluster_blocks = 8;
+constexpr int max_dynamic_shared = 8, carveout = 9;  // values of cudaFuncAttribute
+constexpr int max_threads = 1024;                    // threads per block
+constexpr uint32_t first_with_clusters = 9, max_cluster_blocks = 8;
 
 struct Resources {
     const sim::Program& program;
@@ -32,7 +32,7 @@ uint32_t blocks_of(Function& f, int threads, size_t dynamic) {
     const Runtime& rt = runtime();
     require(threads > 0, cudaErrorInvalidValue);
     const uint32_t most = rt.gpu.max_block_shared_bytes(), fixed = needs.program.shared_bytes;
-    if (threads > most_threads || fixed > most || dynamic > most - fixed) return 0;
+    if (threads > max_threads || fixed > most || dynamic > most - fixed) return 0;
     return model::occupancy(rt.gpu, uint32_t(threads), needs.registers, fixed + uint32_t(dynamic))
         .blocks;
 }
@@ -50,21 +50,21 @@ CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
         for (const auto& item : f.module->memory->items)
             if (!item.writable) a->constSizeBytes += item.bytes.size();
         const uint32_t most = needs.program.max_block_threads;
-        a->maxThreadsPerBlock = int(most ? std::min<uint32_t>(most, most_threads) : most_threads);
+        a->maxThreadsPerBlock = int(most ? std::min<uint32_t>(most, max_threads) : max_threads);
         a->numRegs = int(needs.registers);
         a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
-        a->maxDynamicSharedSizeBytes = int(f.most_dynamic_shared);
+        a->maxDynamicSharedSizeBytes = int(f.max_dynamic_shared);
         a->preferredShmemCarveout = f.carveout;
     });
 }
 CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
     return call("cudaFuncSetAttribute", Waits::no, [&] {
         Function& f = runtime().modules.function(host);
-        if (attribute == most_dynamic_shared) {
+        if (attribute == max_dynamic_shared) {
             const uint32_t most = runtime().gpu.max_block_shared_bytes();
             require(value >= 0 && resources_of(f).program.shared_bytes + uint32_t(value) <= most,
                     cudaErrorInvalidValue);
-            f.most_dynamic_shared = uint32_t(value);
+            f.max_dynamic_shared = uint32_t(value);
         } else if (attribute == carveout) {
             require(value >= -1 && value <= 100, cudaErrorInvalidValue);
             // This setting is stored, but has no effect. On a GPU it is a hint on how to divide the
@@ -72,8 +72,8 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
             // memory what the blocks need.
             f.carveout = value;
         } else {
-            say_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +
-                     " is not simulated");
+            print_once("coalesce: cudaFuncSetAttribute() of attribute " +
+                       std::to_string(attribute) + " is not simulated");
             throw Failure{cudaErrorNotSupported};
         }
     });
@@ -106,16 +106,15 @@ CUDART(cudaFuncGetParamInfo)(const void* host, size_t index, size_t* offset, siz
     });
 }
 
-CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* host, int threads,
-                                                      size_t dynamic) {
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, const void* host, int threads, size_t dynamic) {
     return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", Waits::no, [&] {
         require(blocks, cudaErrorInvalidValue);
         *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
     });
 }
-CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, const void* host,
-                                                               int threads, size_t dynamic,
-                                                               unsigned flags) {
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
+(int* blocks, const void* host, int threads, size_t dynamic, unsigned flags) {
     return call("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Waits::no, [&] {
         require(blocks && flags <= 1, cudaErrorInvalidValue);
         *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
@@ -123,8 +122,8 @@ CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(int* blocks, cons
 }
 // The blocks of a cluster are in one GPC. How many multiprocessors each GPC has is not known. We
 // assume that all GPCs have equally many.
-CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host,
-                                       const LaunchConfig* config) {
+CUDART(cudaOccupancyMaxActiveClusters)
+(int* clusters, const void* host, const LaunchConfig* config) {
     return call("cudaOccupancyMaxActiveClusters", Waits::no, [&] {
         require(clusters && config, cudaErrorInvalidValue);
         KernelWork w;
@@ -133,28 +132,28 @@ CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host,
         require(gpu.major >= first_with_clusters, cudaErrorNotSupported,
                 "the simulated GPU has no clusters");
         const Dim& block = config->blockDim;
-        const auto threads = std::max({block.x, block.y, block.z}) > most_threads
-                                 ? most_threads + 1
+        const auto threads = std::max({block.x, block.y, block.z}) > max_threads
+                                 ? max_threads + 1
                                  : int(block.count());
         const uint64_t size = w.cluster.count();
         const uint32_t blocks =
             blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
         const uint32_t all = gpu.multiprocessors, gpcs = gpu.gpcs();
         *clusters = 0;
-        for (uint32_t i = 0; size <= most_cluster_blocks && i < gpcs; ++i)
+        for (uint32_t i = 0; size <= max_cluster_blocks && i < gpcs; ++i)
             *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
     });
 }
-CUDART(cudaOccupancyMaxPotentialClusterSize)(int* size, const void* host,
-                                             const LaunchConfig* config) {
+CUDART(cudaOccupancyMaxPotentialClusterSize)
+(int* size, const void* host, const LaunchConfig* config) {
     return call("cudaOccupancyMaxPotentialClusterSize", Waits::no, [&] {
         require(size && config, cudaErrorInvalidValue);
         (void)runtime().modules.function(host);
-        *size = runtime().gpu.major >= first_with_clusters ? int(most_cluster_blocks) : 1;
+        *size = runtime().gpu.major >= first_with_clusters ? int(max_cluster_blocks) : 1;
     });
 }
-CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)(size_t* bytes, const void* host, int blocks,
-                                                  int threads) {
+CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)
+(size_t* bytes, const void* host, int blocks, int threads) {
     return call("cudaOccupancyAvailableDynamicSMemPerBlock", Waits::no, [&] {
         require(bytes && blocks > 0, cudaErrorInvalidValue);
         Function& f = runtime().modules.function(host);

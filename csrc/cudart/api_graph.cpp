@@ -84,7 +84,7 @@ HostWork host_of(const HostNodeParameters& p) {
 }
 
 // Copies as many handles as fit. Without an array, sets `count` to the number of handles.
-void hand_out(const std::vector<Node>& handles, Node* nodes, size_t* count) {
+void copy_handles(const std::vector<Node>& handles, Node* nodes, size_t* count) {
     require(count, cudaErrorInvalidValue);
     if (nodes) {
         for (size_t i = 0; i < *count; ++i) nodes[i] = i < handles.size() ? handles[i] : nullptr;
@@ -148,8 +148,8 @@ CUDART(cudaGraphNodeFindInClone)(Node* copy, Node original, Graph clone) {
     });
 }
 
-CUDART(cudaGraphAddKernelNode)(Node* n, Graph g, const Node* after, size_t count,
-                               const KernelNodeParameters* p) {
+CUDART(cudaGraphAddKernelNode)
+(Node* n, Graph g, const Node* after, size_t count, const KernelNodeParameters* p) {
     return call("cudaGraphAddKernelNode", Waits::no, [&] {
         require(p, cudaErrorInvalidValue);
         add(n, g, after, count, kernel_of(*p));
@@ -161,35 +161,36 @@ CUDART(cudaGraphAddMemcpyNode)(Node* n, Graph g, const Node* after, size_t count
         add(n, g, after, count, copy_of(*p, "cudaGraphAddMemcpyNode"));
     });
 }
-CUDART(cudaGraphAddMemcpyNode1D)(Node* n, Graph g, const Node* after, size_t count, void* to,
-                                 const void* from, size_t bytes, CopyKind kind) {
+CUDART(cudaGraphAddMemcpyNode1D)
+(Node* n, Graph g, const Node* after, size_t count, void* to, const void* from, size_t bytes,
+ CopyKind kind) {
     return call("cudaGraphAddMemcpyNode1D", Waits::no, [&] {
         add(n, g, after, count, copy_of(to, from, bytes, kind, "cudaGraphAddMemcpyNode1D"));
     });
 }
-CUDART(cudaGraphAddMemcpyNodeToSymbol)(Node* n, Graph g, const Node* after, size_t count,
-                                       const void* symbol, const void* from, size_t bytes,
-                                       size_t offset, CopyKind kind) {
+CUDART(cudaGraphAddMemcpyNodeToSymbol)
+(Node* n, Graph g, const Node* after, size_t count, const void* symbol, const void* from,
+ size_t bytes, size_t offset, CopyKind kind) {
     return call("cudaGraphAddMemcpyNodeToSymbol", Waits::no, [&] {
         add(n, g, after, count, copy_to_symbol(symbol, from, bytes, offset, kind));
     });
 }
-CUDART(cudaGraphAddMemcpyNodeFromSymbol)(Node* n, Graph g, const Node* after, size_t count,
-                                         void* to, const void* symbol, size_t bytes, size_t offset,
-                                         CopyKind kind) {
+CUDART(cudaGraphAddMemcpyNodeFromSymbol)
+(Node* n, Graph g, const Node* after, size_t count, void* to, const void* symbol, size_t bytes,
+ size_t offset, CopyKind kind) {
     return call("cudaGraphAddMemcpyNodeFromSymbol", Waits::no, [&] {
         add(n, g, after, count, copy_from_symbol(to, symbol, bytes, offset, kind));
     });
 }
-CUDART(cudaGraphAddMemsetNode)(Node* n, Graph g, const Node* after, size_t count,
-                               const MemsetParameters* p) {
+CUDART(cudaGraphAddMemsetNode)
+(Node* n, Graph g, const Node* after, size_t count, const MemsetParameters* p) {
     return call("cudaGraphAddMemsetNode", Waits::no, [&] {
         require(p, cudaErrorInvalidValue);
         add(n, g, after, count, set_of(*p));
     });
 }
-CUDART(cudaGraphAddHostNode)(Node* n, Graph g, const Node* after, size_t count,
-                             const HostNodeParameters* p) {
+CUDART(cudaGraphAddHostNode)
+(Node* n, Graph g, const Node* after, size_t count, const HostNodeParameters* p) {
     return call("cudaGraphAddHostNode", Waits::no, [&] {
         require(p, cudaErrorInvalidValue);
         add(n, g, after, count, host_of(*p));
@@ -221,8 +222,8 @@ CUDART(cudaGraphChildGraphNodeGetGraph)(Node n, Graph* child) {
     });
 }
 // The address of a graph's memory is known when its node is added, as on a GPU.
-CUDART(cudaGraphAddMemAllocNode)(Node* n, Graph g, const Node* after, size_t count,
-                                 AllocNodeParameters* p) {
+CUDART(cudaGraphAddMemAllocNode)
+(Node* n, Graph g, const Node* after, size_t count, AllocNodeParameters* p) {
     return call("cudaGraphAddMemAllocNode", Waits::no, [&] {
         require(p && p->bytesize, cudaErrorInvalidValue);
         const Allocation& a =
@@ -248,7 +249,7 @@ CUDART(cudaGraphGetNodes)(Graph g, Node* nodes, size_t* count) {
     return call("cudaGraphGetNodes", Waits::no, [&] {
         std::vector<Node> all;
         for (const auto& n : graph_of(g).nodes) all.push_back(n.get());
-        hand_out(all, nodes, count);
+        copy_handles(all, nodes, count);
     });
 }
 CUDART(cudaGraphGetRootNodes)(Graph g, Node* nodes, size_t* count) {
@@ -256,7 +257,7 @@ CUDART(cudaGraphGetRootNodes)(Graph g, Node* nodes, size_t* count) {
         std::vector<Node> roots;
         for (const auto& n : graph_of(g).nodes)
             if (n->after.empty()) roots.push_back(n.get());
-        hand_out(roots, nodes, count);
+        copy_handles(roots, nodes, count);
     });
 }
 CUDART(cudaGraphGetEdges)(Graph g, Node* from, Node* to, EdgeData* data, size_t* count) {
@@ -268,20 +269,20 @@ CUDART(cudaGraphGetEdges)(Graph g, Node* from, Node* to, EdgeData* data, size_t*
         size_t room = *count;
         if (from && data)
             for (size_t i = 0; i < std::min(room, firsts.size()); ++i) data[i] = {};
-        hand_out(firsts, from, count);
-        hand_out(seconds, to, &room);
+        copy_handles(firsts, from, count);
+        copy_handles(seconds, to, &room);
     });
 }
 CUDART(cudaGraphNodeGetDependencies)(Node n, Node* nodes, EdgeData*, size_t* count) {
     return call("cudaGraphNodeGetDependencies", Waits::no,
-                [&] { hand_out(node_of(n).after, nodes, count); });
+                [&] { copy_handles(node_of(n).after, nodes, count); });
 }
 CUDART(cudaGraphNodeGetDependentNodes)(Node n, Node* nodes, EdgeData*, size_t* count) {
     return call("cudaGraphNodeGetDependentNodes", Waits::no,
-                [&] { hand_out(dependents(&node_of(n)), nodes, count); });
+                [&] { copy_handles(dependents(&node_of(n)), nodes, count); });
 }
-CUDART(cudaGraphAddDependencies)(Graph g, const Node* from, const Node* to, const EdgeData*,
-                                 size_t count) {
+CUDART(cudaGraphAddDependencies)
+(Graph g, const Node* from, const Node* to, const EdgeData*, size_t count) {
     return call("cudaGraphAddDependencies", Waits::no, [&] {
         for (size_t i = 0; i < count; ++i) {
             require(graph_of(g).has(from[i]) && graph_of(g).has(to[i]), cudaErrorInvalidValue);
@@ -289,8 +290,8 @@ CUDART(cudaGraphAddDependencies)(Graph g, const Node* from, const Node* to, cons
         }
     });
 }
-CUDART(cudaGraphRemoveDependencies)(Graph g, const Node* from, const Node* to, const EdgeData*,
-                                    size_t count) {
+CUDART(cudaGraphRemoveDependencies)
+(Graph g, const Node* from, const Node* to, const EdgeData*, size_t count) {
     return call("cudaGraphRemoveDependencies", Waits::no, [&] {
         for (size_t i = 0; i < count; ++i) {
             require(graph_of(g).has(to[i]) && std::erase(to[i]->after, from[i]) > 0,
@@ -400,8 +401,8 @@ CUDART(cudaGraphExecMemcpyNodeSetParams)(Executable e, Node n, const Copy3D* p) 
         work_of<CopyWork>(node_in(e, n)) = copy_of(*p, "cudaGraphExecMemcpyNodeSetParams");
     });
 }
-CUDART(cudaGraphExecMemcpyNodeSetParams1D)(Executable e, Node n, void* to, const void* from,
-                                           size_t bytes, CopyKind kind) {
+CUDART(cudaGraphExecMemcpyNodeSetParams1D)
+(Executable e, Node n, void* to, const void* from, size_t bytes, CopyKind kind) {
     return call("cudaGraphExecMemcpyNodeSetParams1D", Waits::no, [&] {
         work_of<CopyWork>(node_in(e, n)) =
             copy_of(to, from, bytes, kind, "cudaGraphExecMemcpyNodeSetParams1D");

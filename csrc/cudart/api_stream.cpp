@@ -140,7 +140,7 @@ CUDART(cudaStreamSetAttribute)(Stream s, int number, const StreamAttribute* valu
         check_attribute(number);
         require(value, cudaErrorInvalidValue);
         if (number == access_policy)
-            say_once(
+            print_once(
                 "coalesce: the access policy of a stream (persisting L2 accesses) is not "
                 "modelled");
         if (number == priority_attribute) {
@@ -229,8 +229,8 @@ CUDART(cudaEventElapsedTime)(float* ms, Event start, Event end) {
         const EventRecord& b = rt.streams.event(end);
         require(a.recorded && b.recorded && !((a.flags | b.flags) & disable_timing),
                 cudaErrorInvalidResourceHandle);
-        say_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
-                 std::string(rt.gpu.title) + ", not measured ones");
+        print_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
+                   std::string(rt.gpu.title) + ", not measured ones");
         *ms = float(b.time - a.time);
     });
 }
@@ -249,8 +249,8 @@ CUDART(cudaStreamBeginCapture)(Stream s, int mode) {
         stream.last.clear();
     });
 }
-CUDART(cudaStreamBeginCaptureToGraph)(Stream s, Graph graph, const Node* after, const EdgeData*,
-                                      size_t count, int mode) {
+CUDART(cudaStreamBeginCaptureToGraph)
+(Stream s, Graph graph, const Node* after, const EdgeData*, size_t count, int mode) {
     return call("cudaStreamBeginCaptureToGraph", Waits::no, [&] {
         require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
         StreamRecord& stream = runtime().streams.stream(s);
@@ -299,8 +299,9 @@ CUDART(cudaStreamIsCapturing)(Stream s, int* status) {
         *status = runtime().streams.stream(s).capture ? 1 : 0;
     });
 }
-CUDART(cudaStreamGetCaptureInfo)(Stream s, int* status, unsigned long long* id, Graph* graph,
-                                 const Node** after, const EdgeData** edges, size_t* count) {
+CUDART(cudaStreamGetCaptureInfo)
+(Stream s, int* status, unsigned long long* id, Graph* graph, const Node** after,
+ const EdgeData** edges, size_t* count) {
     return call("cudaStreamGetCaptureInfo", Waits::no, [&] {
         StreamRecord& stream = runtime().streams.stream(s);
         require(status, cudaErrorInvalidValue);
@@ -312,8 +313,8 @@ CUDART(cudaStreamGetCaptureInfo)(Stream s, int* status, unsigned long long* id, 
         if (count) *count = stream.last.size();
     });
 }
-CUDART(cudaStreamUpdateCaptureDependencies)(Stream s, Node* after, const EdgeData*, size_t count,
-                                            unsigned flags) {
+CUDART(cudaStreamUpdateCaptureDependencies)
+(Stream s, Node* after, const EdgeData*, size_t count, unsigned flags) {
     return call("cudaStreamUpdateCaptureDependencies", Waits::no, [&] {
         StreamRecord& stream = runtime().streams.stream(s);
         require(stream.capture, cudaErrorIllegalState);

@@ -5,12 +5,13 @@
 
 namespace coalesce::cudart {
 
-CUDART(cudaCreateTextureObject)(TextureHandle* object, const ResourceDescription* resource,
-                                const TextureDescription* texture, const ResourceView* view) {
+CUDART(cudaCreateTextureObject)
+(TextureHandle* object, const ResourceDescription* resource, const TextureDescription* texture,
+ const ResourceView* view) {
     return call("cudaCreateTextureObject", Waits::no, [&] {
         require(object && resource && texture, cudaErrorInvalidValue);
         if (view) {
-            say_once("coalesce: texture objects with a resource view are not simulated");
+            print_once("coalesce: texture objects with a resource view are not simulated");
             throw Failure{cudaErrorNotSupported};
         }
         *object = create_object(*resource, texture, "cudaCreateTextureObject");
@@ -64,8 +65,9 @@ CUDART(cudaGetSurfaceObjectResourceDesc)(ResourceDescription* resource, TextureH
 }
 
 // Texture references, which CUDA 12 removed.
-CUDART(__cudaBindTexture)(TextureHandle* object, size_t* offset,
-                          const ResourceDescription* resource, const TextureDescription* texture) {
+CUDART(__cudaBindTexture)
+(TextureHandle* object, size_t* offset, const ResourceDescription* resource,
+ const TextureDescription* texture) {
     return call(binding_function, Waits::no, [&] {
         require(object && resource && texture, cudaErrorInvalidValue);
         uint64_t handle = *object;
@@ -88,8 +90,8 @@ CUDART(__cudaUnbindTexture)(TextureHandle* object) {
 
 // This limit holds for compute capability 9.0 (CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability").
-CUDART(cudaDeviceGetTexture1DLinearMaxWidth)(size_t* width, const ChannelFormat* channel,
-                                             int device) {
+CUDART(cudaDeviceGetTexture1DLinearMaxWidth)
+(size_t* width, const ChannelFormat* channel, int device) {
     return call("cudaDeviceGetTexture1DLinearMaxWidth", Waits::no, [&] {
         require(width && channel && device == 0, cudaErrorInvalidValue);
         *width = size_t{1} << 28;

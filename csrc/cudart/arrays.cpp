@@ -56,7 +56,7 @@ void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
     throw Failure{cudaErrorInvalidValue,
                   std::string(function) + "() was called with " +
                       (!before.empty() ? "a " + std::string(what) + " that was freed: " + before
-                       : a ? a->described() + ", which is not a " + what
+                       : a             ? a->described() + ", which is not a " + what
                            : std::string("a value that is not the handle of a ") + what)};
 }
 
@@ -83,7 +83,7 @@ sim::TextureObject shape_of(const ChannelFormat& channel, const Extent& e, unsig
     (s.cube || s.layered ? s.layers : s.depth) = number(e.depth);
     s.dimensions = e.height == 0 ? 1 : s.layered || s.cube || e.depth == 0 ? 2 : 3;
     s.levels = levels;
-    s.most_level = float(levels - 1);
+    s.max_level = float(levels - 1);
     s.surface = true;  // it has no sampler
     take_channels(channel, s);
     require(!s.layered || e.depth > 0, cudaErrorInvalidValue, "a layered array needs a depth");
@@ -170,7 +170,7 @@ Array level_of(Mipmap handle, uint32_t level, const char* function) {
     s.height = whole.shape.height_of(level);
     s.depth = whole.shape.depth_of(level);
     s.row_bytes = whole.shape.row_bytes_of(level);
-    s.levels = 1, s.most_level = 0, s.address = info.address;
+    s.levels = 1, s.max_level = 0, s.address = info.address;
     info.extent.width = s.width;
     if (info.extent.height) info.extent.height = s.height;
     if (info.extent.depth && !s.layered && !s.cube) info.extent.depth = s.depth;
@@ -278,15 +278,15 @@ void take_sampler(sim::TextureObject& o, const TextureDescription& t) {
         t.readMode == read_normalized && o.kind != sim::TexelKind::floating && o.channel_bits < 32;
     o.linear_between_levels = t.mipmapFilterMode == filter_linear;
     o.level_bias = t.mipmapLevelBias;
-    o.least_level = t.minMipmapLevelClamp;
-    o.most_level = t.maxMipmapLevelClamp;
+    o.min_level = t.minMipmapLevelClamp;
+    o.max_level = t.maxMipmapLevelClamp;
     std::copy(std::begin(t.borderColor), std::end(t.borderColor), o.border);
     if (t.sRGB && o.channel_bits == 8) {
-        say_once("coalesce: texture objects that convert from sRGB are not simulated");
+        print_once("coalesce: texture objects that convert from sRGB are not simulated");
         throw Failure{cudaErrorNotSupported};
     }
     if (t.seamlessCubemap && o.cube && o.linear_filter) {
-        say_once("coalesce: filtering across the faces of a cube map is not simulated");
+        print_once("coalesce: filtering across the faces of a cube map is not simulated");
         throw Failure{cudaErrorNotSupported};
     }
     const bool floats = o.kind == sim::TexelKind::floating || o.normalized_read;

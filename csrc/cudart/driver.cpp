@@ -73,7 +73,7 @@ DriverError finish_driver(const detail::Outcome& outcome, const char* function, 
     if (rt.settings.check)
         rt.report.add_mistake("wrong call", text, address);
     else if (concerns_code(name))
-        say_once("coalesce: " + text);
+        print_once("coalesce: " + text);
     return driver_error(outcome.error);
 }
 

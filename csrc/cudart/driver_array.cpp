@@ -32,8 +32,8 @@ ChannelFormat channel_of(int format, unsigned channels) {
     else if (format == half_float || format == single_float)
         bits = format;
     if (bits == 0) {
-        say_once("coalesce: arrays of the format " + std::to_string(format) +
-                 " of CUarray_format are not simulated");
+        print_once("coalesce: arrays of the format " + std::to_string(format) +
+                   " of CUarray_format are not simulated");
         throw Failure{cudaErrorNotSupported};
     }
     require(channels == 1 || channels == 2 || channels == 4, cudaErrorInvalidValue,
@@ -144,8 +144,8 @@ DriverTexture converted(const TextureDescription& t) {
 
 }  // namespace
 
-CUDART(cudaMallocMipmappedArray)(Mipmap* array, const ChannelFormat* channel, Extent extent,
-                                 unsigned levels, unsigned flags);
+CUDART(cudaMallocMipmappedArray)
+(Mipmap* array, const ChannelFormat* channel, Extent extent, unsigned levels, unsigned flags);
 
 CUDRIVER(cuArrayCreate_v2)(Array* array, const DriverArray* p) {
     return driver_call("cuArrayCreate", Needs::context, Waits::yes, [&] {
@@ -209,12 +209,13 @@ void get_resource(DriverResource* resource, TextureHandle object, bool surface,
 
 }  // namespace
 
-CUDRIVER(cuTexObjectCreate)(TextureHandle* object, const DriverResource* resource,
-                            const DriverTexture* texture, const ResourceView* view) {
+CUDRIVER(cuTexObjectCreate)
+(TextureHandle* object, const DriverResource* resource, const DriverTexture* texture,
+ const ResourceView* view) {
     return driver_call("cuTexObjectCreate", Needs::context, Waits::no, [&] {
         require(object && resource && texture, cudaErrorInvalidValue);
         if (view) {
-            say_once("coalesce: texture objects with a resource view are not simulated");
+            print_once("coalesce: texture objects with a resource view are not simulated");
             throw Failure{cudaErrorNotSupported};
         }
         const TextureDescription sampler = sampler_of(*texture);

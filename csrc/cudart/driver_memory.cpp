@@ -26,8 +26,8 @@ CUDRIVER(cuMemAlloc_v2)(void** pointer, size_t bytes) {
         (void)cudaMalloc(pointer, bytes);
     });
 }
-CUDRIVER(cuMemAllocPitch_v2)(void** pointer, size_t* pitch, size_t width, size_t height,
-                             unsigned element) {
+CUDRIVER(cuMemAllocPitch_v2)
+(void** pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
     return driver_call("cuMemAllocPitch", Needs::context, Waits::no, [&] {
         require((element == 4 || element == 8 || element == 16) && width && height,
                 cudaErrorInvalidValue,
@@ -49,7 +49,7 @@ FORWARD(cuMemHostGetDevicePointer_v2, cudaHostGetDevicePointer,
 FORWARD(cuMemHostGetFlags, cudaHostGetFlags, (unsigned* flags, void* host), (flags, host))
 FORWARD(cuMemAllocManaged, cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags),
         (pointer, bytes, flags))
-FORWARD(cuMemGetInfo_v2, cudaMemGetInfo, (size_t* free, size_t* total), (free, total))
+FORWARD(cuMemGetInfo_v2, cudaMemGetInfo, (size_t * free, size_t* total), (free, total))
 FORWARD(cuMemPrefetchAsync_v2, cudaMemPrefetchAsync,
         (const void* p, size_t count, MemoryLocation to, unsigned flags, Stream s),
         (p, count, to, flags, s))
@@ -112,8 +112,8 @@ COPIES(cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2, "cuMemcpyDtoH", void*, DevicePoint
 COPIES(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, "cuMemcpyDtoD", DevicePointer, DevicePointer,
        device_to_device)
 
-CUDRIVER(cuMemcpyPeer)(DevicePointer to, Context to_context, DevicePointer from,
-                       Context from_context, size_t bytes) {
+CUDRIVER(cuMemcpyPeer)
+(DevicePointer to, Context to_context, DevicePointer from, Context from_context, size_t bytes) {
     return driver_call("cuMemcpyPeer", Needs::context, Waits::yes, [&] {
         (void)runtime().contexts.context(to_context);
         (void)runtime().contexts.context(from_context);
@@ -121,8 +121,9 @@ CUDRIVER(cuMemcpyPeer)(DevicePointer to, Context to_context, DevicePointer from,
              nullptr, true);
     });
 }
-CUDRIVER(cuMemcpyPeerAsync)(DevicePointer to, Context to_context, DevicePointer from,
-                            Context from_context, size_t bytes, Stream s) {
+CUDRIVER(cuMemcpyPeerAsync)
+(DevicePointer to, Context to_context, DevicePointer from, Context from_context, size_t bytes,
+ Stream s) {
     return driver_call("cuMemcpyPeerAsync", Needs::context, Waits::no, [&] {
         (void)runtime().contexts.context(to_context);
         (void)runtime().contexts.context(from_context);
@@ -249,24 +250,24 @@ void fill(DevicePointer to, size_t pitch, uint32_t value, uint32_t element, size
 
 }  // namespace
 
-#define FILLS(bits, Value)                                                                        \
-    CUDRIVER(cuMemsetD##bits##_v2)(DevicePointer to, Value value, size_t count) {                 \
-        return driver_call("cuMemsetD" #bits, Needs::context, Waits::yes,                         \
-                           [&] { fill(to, 0, value, (bits) / 8, count, 1, nullptr); });           \
-    }                                                                                             \
-    CUDRIVER(cuMemsetD##bits##Async)(DevicePointer to, Value value, size_t count, Stream s) {     \
-        return driver_call("cuMemsetD" #bits "Async", Needs::context, Waits::no,                  \
-                           [&] { fill(to, 0, value, (bits) / 8, count, 1, s); });                 \
-    }                                                                                             \
-    CUDRIVER(cuMemsetD2D##bits##_v2)(DevicePointer to, size_t pitch, Value value, size_t width,   \
-                                     size_t height) {                                             \
-        return driver_call("cuMemsetD2D" #bits, Needs::context, Waits::yes,                       \
-                           [&] { fill(to, pitch, value, (bits) / 8, width, height, nullptr); });  \
-    }                                                                                             \
-    CUDRIVER(cuMemsetD2D##bits##Async)(DevicePointer to, size_t pitch, Value value, size_t width, \
-                                       size_t height, Stream s) {                                 \
-        return driver_call("cuMemsetD2D" #bits "Async", Needs::context, Waits::no,                \
-                           [&] { fill(to, pitch, value, (bits) / 8, width, height, s); });        \
+#define FILLS(bits, Value)                                                                       \
+    CUDRIVER(cuMemsetD##bits##_v2)(DevicePointer to, Value value, size_t count) {                \
+        return driver_call("cuMemsetD" #bits, Needs::context, Waits::yes,                        \
+                           [&] { fill(to, 0, value, (bits) / 8, count, 1, nullptr); });          \
+    }                                                                                            \
+    CUDRIVER(cuMemsetD##bits##Async)(DevicePointer to, Value value, size_t count, Stream s) {    \
+        return driver_call("cuMemsetD" #bits "Async", Needs::context, Waits::no,                 \
+                           [&] { fill(to, 0, value, (bits) / 8, count, 1, s); });                \
+    }                                                                                            \
+    CUDRIVER(cuMemsetD2D##bits##_v2)                                                             \
+    (DevicePointer to, size_t pitch, Value value, size_t width, size_t height) {                 \
+        return driver_call("cuMemsetD2D" #bits, Needs::context, Waits::yes,                      \
+                           [&] { fill(to, pitch, value, (bits) / 8, width, height, nullptr); }); \
+    }                                                                                            \
+    CUDRIVER(cuMemsetD2D##bits##Async)                                                           \
+    (DevicePointer to, size_t pitch, Value value, size_t width, size_t height, Stream s) {       \
+        return driver_call("cuMemsetD2D" #bits "Async", Needs::context, Waits::no,               \
+                           [&] { fill(to, pitch, value, (bits) / 8, width, height, s); });       \
     }
 FILLS(8, unsigned char)
 FILLS(16, unsigned short)
@@ -310,8 +311,8 @@ size_t attribute_of(void* data, int attribute, DevicePointer address) {
         case 13:
             return give(a != nullptr);
         default:
-            say_once("coalesce: cuPointerGetAttribute() of attribute " + std::to_string(attribute) +
-                     " is not simulated");
+            print_once("coalesce: cuPointerGetAttribute() of attribute " +
+                       std::to_string(attribute) + " is not simulated");
             throw Failure{cudaErrorNotSupported};
     }
 }
@@ -325,8 +326,8 @@ CUDRIVER(cuPointerGetAttribute)(void* data, int attribute, DevicePointer address
                 "the pointer does not have this attribute, or CUDA does not know the pointer");
     });
 }
-CUDRIVER(cuPointerGetAttributes)(unsigned count, const int* attributes, void** data,
-                                 DevicePointer address) {
+CUDRIVER(cuPointerGetAttributes)
+(unsigned count, const int* attributes, void** data, DevicePointer address) {
     return driver_call("cuPointerGetAttributes", Needs::context, Waits::no, [&] {
         require(attributes && data, cudaErrorInvalidValue);
         for (unsigned i = 0; i < count; ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 DriverError driver_missing(const char* name) {
     return driver_call(name, Needs::nothing, Waits::no, [&] {
-        say_once("coalesce: " + std::string(called(name)) + "() is not simulated");
+        print_once("coalesce: " + std::string(called(name)) + "() is not simulated");
         runtime().report.missing(called(name));
         throw Failure{cudaErrorNotSupported};
     });

@@ -17,7 +17,7 @@ constexpr uint32_t container_magic = 0xBA55ED50;
 constexpr size_t header_bytes = 16, image_header_bytes = 64;
 constexpr uint16_t kind_ptx = 1, kind_elf = 2;
 constexpr uint64_t flag_lz4 = 0x2000, flag_zstd = 0x8000;
-constexpr size_t most_bytes = size_t{1} << 30;
+constexpr size_t max_bytes = size_t{1} << 30;
 
 template <class T>
 T read(std::span<const std::byte> bytes, size_t at) {
@@ -99,7 +99,7 @@ std::vector<Image> images_of(std::span<const std::byte> container) {
         const uint32_t stored = read<uint32_t>(image, 16);
         const uint64_t bytes = packed ? stored : size;
         const uint64_t full = packed ? read<uint64_t>(image, 56) : 0;
-        if (bytes > size || full > most_bytes) broken("an image has an impossible size");
+        if (bytes > size || full > max_bytes) broken("an image has an impossible size");
         images.push_back({read<uint16_t>(image, 0), read<uint32_t>(image, 28),
                           image.subspan(header, bytes), flags, full});
         at += header + size;
@@ -148,7 +148,7 @@ size_t elf_bytes(const std::byte* start) {
 size_t container_bytes(std::span<const std::byte> bytes) {
     if (bytes.size() < header_bytes || read<uint32_t>(bytes, 0) != container_magic) return 0;
     const uint64_t header = read<uint16_t>(bytes, 6), size = read<uint64_t>(bytes, 8);
-    return header < header_bytes || size > most_bytes ? 0 : size_t(header + size);
+    return header < header_bytes || size > max_bytes ? 0 : size_t(header + size);
 }
 
 uint32_t arch_of(std::string_view ptx) {

@@ -84,14 +84,14 @@ void add_counts(KernelTotal& total, const analysis::Counts& counts, uint64_t blo
 }
 
 // Collects what the kernel prints.
-struct Prints {
-    explicit Prints(sim::Launch& launch) {
+struct PrintCollector {
+    explicit PrintCollector(sim::Launch& launch) {
         launch.print = [this](const std::string& text) {
             const std::lock_guard guard(mutex);
             printed.add(text);
         };
     }
-    ~Prints() { runtime().printed += printed.take(); }
+    ~PrintCollector() { runtime().printed += printed.take(); }
     std::mutex mutex;
     sim::Printed printed;
 };
@@ -144,15 +144,15 @@ std::string explained(const std::string& message, const KernelWork& w) {
 }
 
 // Lets the kernel continue after reads near an array, and reports them.
-struct Outside {
-    Outside(sim::Launch& launch, const KernelWork& w) : work(w) {
+struct OutsideReadReport {
+    OutsideReadReport(sim::Launch& launch, const KernelWork& w) : work(w) {
         // The page of a freed allocation can still be read, but such a read is always a mistake.
         reads.forbidden = [](uint64_t address) {
             return !runtime().memory.freed_at(address).empty();
         };
         launch.outside_reads = &reads;
     }
-    ~Outside() {
+    ~OutsideReadReport() {
         if (reads.count)
             runtime().report.add_outside_reads(*work.function, explained(reads.first, work),
                                                reads.count);
@@ -193,8 +193,8 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
     if (!together) request.first_rounds = 1;
     analysis::prepare(program, request);
     const uint64_t blocks = request.launch.block_count(), all = request.launch.grid.count();
-    Prints prints(request.launch);
-    Outside outside(request.launch, w);
+    PrintCollector prints(request.launch);
+    OutsideReadReport outside(request.launch, w);
     double ms = 0;
     run(w, [&] {
         const auto result = analysis::launch(program, request, rt.memory.address_space(names_of(w)),
@@ -221,8 +221,8 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
     const sim::Program& program = module.program(w.function->entry, Purpose::run);
     LaunchRequest request = request_of(w);
     analysis::prepare(program, request);
-    Prints prints(request.launch);
-    Outside outside(request.launch, w);
+    PrintCollector prints(request.launch);
+    OutsideReadReport outside(request.launch, w);
     run(w, [&] {
         (void)analysis::launch(program, request, runtime().memory.address_space(names_of(w)),
                                nullptr);
@@ -235,7 +235,7 @@ void run_checked(const KernelWork& w, ModuleRecord& module) {
     LaunchRequest request = request_of(w);
     request.check.emplace();
     analysis::prepare(program, request);
-    Prints prints(request.launch);
+    PrintCollector prints(request.launch);
     run(w, [&] {
         auto result =
             analysis::launch(program, request, rt.memory.address_space(names_of(w)), nullptr);
@@ -261,7 +261,7 @@ void validate(const KernelWork& w) {
     ModuleRecord& module = *w.function->module;
     require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidConfiguration,
             "the launch has no blocks, or its blocks have no threads");
-    require(w.shared_bytes <= w.function->most_dynamic_shared, cudaErrorInvalidValue,
+    require(w.shared_bytes <= w.function->max_dynamic_shared, cudaErrorInvalidValue,
             "a launch with more than 48 KiB of dynamic shared memory needs cudaFuncSetAttribute("
             "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");
     try {
@@ -279,11 +279,11 @@ void validate(const KernelWork& w) {
         try {
             analysis::prepare(program, request);
         } catch (const LaunchError& e) {
-            say_once(std::string("coalesce: ") + e.what());
+            print_once(std::string("coalesce: ") + e.what());
             throw Failure{cudaErrorCooperativeLaunchTooLarge};
         }
     } catch (const UnsupportedInstruction& e) {
-        say_once("coalesce: kernel " + w.function->name + " cannot be simulated: " + e.what());
+        print_once("coalesce: kernel " + w.function->name + " cannot be simulated: " + e.what());
         rt.report.failure = e.what();
         throw Failure{cudaErrorNotSupported};
     } catch (const LaunchError& e) {

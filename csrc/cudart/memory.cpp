@@ -16,7 +16,7 @@ namespace coalesce::cudart {
 namespace {
 
 constexpr uint64_t page = 4096, object_alignment = 256;
-constexpr size_t most_freed = 100'000;
+constexpr size_t max_freed = 100'000;
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
 
@@ -83,9 +83,9 @@ void Memory::check_room(uint64_t bytes, const char* function) const {
     // A program may try smaller sizes until one fits, so only the first failure is reported.
     static bool said = false;
     if (!std::exchange(said, true))
-        say_once("coalesce: " + std::string(function) + "() failed: the program asked for " +
-                 bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
-                 " are free. (The simulated GPU has at most half of this computer's memory.)");
+        print_once("coalesce: " + std::string(function) + "() failed: the program asked for " +
+                   bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
+                   " are free. (The simulated GPU has at most half of this computer's memory.)");
     throw Failure{cudaErrorMemoryAllocation};
 }
 
@@ -140,7 +140,7 @@ void Memory::release(uint64_t address) {
         munmap(a.host, round_up(std::max<uint64_t>(a.bytes, 1), page));
     used_ -= a.bytes;
     freed_[address] = {a.bytes, a.described()};
-    if (freed_.size() > most_freed) freed_.erase(freed_.begin());
+    if (freed_.size() > max_freed) freed_.erase(freed_.begin());
     allocations_.erase(entry);
     stale_ = true;
 }
@@ -270,7 +270,7 @@ sim::AddressSpace& Memory::address_space(const Names& names) {
 }
 
 uint64_t Memory::total() const {
-    struct sysinfo machine{};
+    struct sysinfo machine {};
     sysinfo(&machine);
     return std::min(runtime().gpu_bytes(), uint64_t{machine.totalram} * machine.mem_unit / 2);
 }

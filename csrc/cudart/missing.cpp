@@ -11,7 +11,7 @@ namespace {
 
 Error missing(const char* name) {
     return call(name, Waits::no, [&] {
-        say_once("coalesce: " + std::string(name) + "() is not simulated");
+        print_once("coalesce: " + std::string(name) + "() is not simulated");
         runtime().report.missing(name);
         throw Failure{cudaErrorNotSupported};
     });

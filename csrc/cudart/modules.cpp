@@ -119,7 +119,7 @@ void Modules::use(ModuleRecord& m) {
             m.error_number = cudaErrorInvalidKernelImage, m.error = e.what();
         }
         if (!m.error.empty() && !m.loaded)
-            say_once("coalesce: this program's device code cannot be used: " + m.error);
+            print_once("coalesce: this program's device code cannot be used: " + m.error);
     }
     if (!m.error.empty()) throw Failure{m.error_number, m.loaded ? m.error : ""};
 }

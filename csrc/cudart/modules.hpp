@@ -36,7 +36,7 @@ struct Function {
     std::string entry;  // the kernel's name in the PTX
     std::string name;   // the short name: "scale" of "scale(float*, int)"
     // The limit for dynamic shared memory. cudaFuncSetAttribute raises it.
-    uint32_t most_dynamic_shared = 48 << 10;
+    uint32_t max_dynamic_shared = 48 << 10;
     int carveout = -1;
 };
 

@@ -25,7 +25,7 @@ using Program = void*;
 constexpr int internal_error = 11;  // NVRTC_ERROR_INTERNAL_ERROR
 
 // Returns the function of NVIDIA's library, or null.
-void* real(const char* name) {
+void* nvidia_function(const char* name) {
     static void* const library = [] {
         const char* const path = std::getenv("COALESCE_PROGRAM_NVRTC");
         void* const opened = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
@@ -40,7 +40,7 @@ void* real(const char* name) {
 template <class... P>
 int call(const char* name, P... arguments) {
     using Function = int (*)(P...);
-    const auto function = reinterpret_cast<Function>(real(name));
+    const auto function = reinterpret_cast<Function>(nvidia_function(name));
     return function ? function(arguments...) : internal_error;
 }
 
@@ -113,7 +113,7 @@ EXPORT int nvrtcDestroyProgram(Program* program) {
 }
 EXPORT const char* nvrtcGetErrorString(int error) {
     using Function = const char* (*)(int);
-    const auto function = reinterpret_cast<Function>(real("nvrtcGetErrorString"));
+    const auto function = reinterpret_cast<Function>(nvidia_function("nvrtcGetErrorString"));
     return function ? function(error) : "NVRTC is not installed";
 }
 EXPORT int nvrtcCreateProgram(Program* program, const char* source, const char* name, int count,

@@ -107,7 +107,7 @@ void Runtime::reset() {
     fault_returned = false;
 }
 
-void say_once(const std::string& text) {
+void print_once(const std::string& text) {
     static auto* const said = new std::set<std::string>;
     if (!said->insert(text).second) return;
     std::fflush(stdout);

@@ -51,7 +51,7 @@ class Runtime {
     Error fault = cudaSuccess;
     bool fault_returned = false;
     // The mistake in the last launch that failed.
-    std::string unasked_mistake;
+    std::string unread_error_mistake;
     // The text that kernels have printed and that is not shown yet.
     std::string printed;
 
@@ -70,6 +70,6 @@ class Runtime {
 [[nodiscard]] Runtime& runtime();
 
 // Writes a message to stderr, unless the same message was written before.
-void say_once(const std::string& text);
+void print_once(const std::string& text);
 
 }  // namespace coalesce::cudart

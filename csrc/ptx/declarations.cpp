@@ -8,20 +8,18 @@
 namespace coalesce::ptx {
 namespace {
 
-constexpr uint64_t most_global_bytes = uint64_t{1}
-                                       << 36;  // no GPU has so much memory for one array
+constexpr uint64_t max_global_bytes = uint64_t{1} << 36;  // no GPU has so much memory for one array
 // A thread has at most 512 KiB of local memory. This limit of the parser is larger.
-constexpr uint64_t most_local_bytes = uint64_t{1} << 24;
-constexpr uint64_t most_dimensions = 16;
-constexpr uint64_t most_padding = uint64_t{1} << 20;
-constexpr uint64_t most_registers = uint64_t{1} << 20;  // the limit for one function
-constexpr uint64_t most_module_registers = uint64_t{1} << 22;
+constexpr uint64_t max_local_bytes = uint64_t{1} << 24;
+constexpr uint64_t max_dimensions = 16;
+constexpr uint64_t max_padding = uint64_t{1} << 20;
+constexpr uint64_t max_registers = uint64_t{1} << 20;  // the limit for one function
+constexpr uint64_t max_module_registers = uint64_t{1} << 22;
 // The limit for the names of one range of registers together.
-constexpr uint64_t most_name_bytes = uint64_t{1} << 26;
+constexpr uint64_t max_name_bytes = uint64_t{1} << 26;
 
-uint64_t most_bytes(Space space) {
-    return space == Space::global || space == Space::constant ? most_global_bytes
-                                                              : most_local_bytes;
+uint64_t max_bytes(Space space) {
+    return space == Space::global || space == Space::constant ? max_global_bytes : max_local_bytes;
 }
 
 bool space_named(std::string_view dotted, Space& space) {
@@ -99,12 +97,12 @@ Variable Parser::variable(const Declaration& head) {
     result.type = head.type;
     result.alignment =
         std::max({head.alignment, 1u, head.alignment ? 1u : size_of(head.type) * head.width});
-    const uint64_t most = most_bytes(head.space);
+    const uint64_t most = max_bytes(head.space);
     std::vector<uint64_t> dimensions;
     result.count = head.width;
     while (tokens_.at("[")) {
         const Token open = tokens_.take();
-        if (dimensions.size() == most_dimensions) tokens_.fail(open, "too many dimensions");
+        if (dimensions.size() == max_dimensions) tokens_.fail(open, "too many dimensions");
         // An extent of 0 stands for []. Either the initializer determines the extent later, or the
         // array is dynamic shared memory.
         uint64_t extent = 0;
@@ -169,7 +167,7 @@ void Parser::nested_initializer(Variable& variable, const std::vector<uint64_t>&
             }
             const uint64_t values = variable.initial.size() - first;
             const uint64_t missing = row == 0 ? 0 : (row - values % row) % row;
-            if (missing > most_padding - padding_) {
+            if (missing > max_padding - padding_) {
                 tokens_.fail(open, "the initialiser leaves out too many values");
             }
             padding_ += missing;
@@ -255,13 +253,13 @@ void Parser::registers() {
 
 void Parser::add_registers(const Declaration& head, const Token& name, uint64_t count, bool range) {
     std::vector<Register>& all = function_->registers;
-    if (count > most_registers || all.size() + count * head.width > most_registers ||
-        total_registers_ + count * head.width > most_module_registers) {
-        tokens_.fail(name, "more than " + std::to_string(most_registers) +
+    if (count > max_registers || all.size() + count * head.width > max_registers ||
+        total_registers_ + count * head.width > max_module_registers) {
+        tokens_.fail(name, "more than " + std::to_string(max_registers) +
                                " registers in a function, or " +
-                               std::to_string(most_module_registers) + " in the module");
+                               std::to_string(max_module_registers) + " in the module");
     }
-    if (name.text.size() * count > most_name_bytes) tokens_.fail(name, "the name is too long");
+    if (name.text.size() * count > max_name_bytes) tokens_.fail(name, "the name is too long");
     total_registers_ += count * head.width;
     const Binding first{Binding::Kind::reg, static_cast<uint32_t>(all.size()), head.width};
     const bool is_new = range ? symbols_.bind_range(name.text, static_cast<uint32_t>(count), first)

@@ -52,9 +52,9 @@ Binding SymbolTable::find(std::string_view name) const {
 // number 12 of "%r", or number 2 of "%r1".
 Binding SymbolTable::find_in_ranges(const Scope& scope, std::string_view name) {
     if (scope.ranges.empty()) return {};
-    constexpr size_t most_digits = 8;
+    constexpr size_t max_digits = 8;
     uint64_t number = 0, weight = 1;
-    for (size_t digits = 1; digits <= most_digits && digits < name.size(); ++digits) {
+    for (size_t digits = 1; digits <= max_digits && digits < name.size(); ++digits) {
         const char c = name[name.size() - digits];
         if (c < '0' || c > '9') break;
         number += weight * (c - '0');

@@ -72,7 +72,7 @@ void Lifter::lay_out_registers() {
         for (const Operand& o : in.operands) see(o);
         of_warpgroups = of_warpgroups || sim::operation(in.code).has(sim::trait::warpgroup);
     }
-    const uint32_t widest = of_warpgroups ? most_sums : most_registers;
+    const uint32_t widest = of_warpgroups ? max_sums : max_registers;
     // The functions outside the cubin take their arguments in R4 to R13.
     general = std::max(general, 12);
     general_ = 0;
@@ -290,8 +290,8 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
             {&Lifter::sel, {"SEL", "USEL"}},
             {&Lifter::prmt, {"PRMT", "UPRMT"}},
             {&Lifter::viadd, {"VIADD"}},
-            {&Lifter::extreme, {"VIMNMX", "IMNMX", "VIMNMX3"}},
-            {&Lifter::add_extreme, {"VIADDMNMX"}},
+            {&Lifter::min_max, {"VIMNMX", "IMNMX", "VIMNMX3"}},
+            {&Lifter::add_min_max, {"VIADDMNMX"}},
             {&Lifter::difference, {"VABSDIFF", "VABSDIFF4"}},
             {&Lifter::dot_product, {"IDP"}},
             {&Lifter::bits,

@@ -79,8 +79,8 @@ void Lifter::bulk_copy(const Instruction& in) {
     op.operand[0] = uniform_word(shared);
     op.operand[1] = scratch();
     uniform_ = true;  // these operations must be for all lanes
-    help_as_ptx(OpCode::bfe, {"u32"}, {op.operand[1], raw(size), constant(0), constant(16)});
-    help_as_ptx(OpCode::shl, {"b32"}, {op.operand[1], op.operand[1], constant(4)});
+    as_ptx_to_scratch(OpCode::bfe, {"u32"}, {op.operand[1], raw(size), constant(0), constant(16)});
+    as_ptx_to_scratch(OpCode::shl, {"b32"}, {op.operand[1], op.operand[1], constant(4)});
     if (!to_global) {
         op.operand[2] = uniform_word(shared + 1);
         op.operand[3] = constant(0 - program_.reserved_shared);
@@ -115,7 +115,7 @@ void Lifter::box_copy(const Instruction& in) {
         if (!is_register(blocks) || !blocks.uniform) unsupported();
         const Locator upper = scratch();
         copy.blocks = scratch();
-        help_as_ptx(OpCode::shr, {"u32"}, {upper, raw(blocks), constant(16)});
+        as_ptx_to_scratch(OpCode::shr, {"u32"}, {upper, raw(blocks), constant(16)});
         Op cut;
         cut.run = engine_.ops->resize(ptx::Type::u32, 2);
         cut.operand[0] = copy.blocks;

@@ -35,7 +35,7 @@ void Lifter::guarded_control(Op op, const Operand* condition) {
 // Returns a predicate that is true if both predicates are true.
 Locator Lifter::both(Locator one, Locator other) {
     const Locator result = scratch_predicate();
-    help_as_ptx(OpCode::and_, {"pred"}, {result, one, other});
+    as_ptx_to_scratch(OpCode::and_, {"pred"}, {result, one, other});
     return result;
 }
 
@@ -55,16 +55,17 @@ void Lifter::branch(const Instruction& in) {
         // All active lanes branch if the guard is true in any of them.
         if (!in.has("U") || !guarded || conditional || in.modifiers.size() != 2) unsupported();
         op.guard = scratch_predicate();
-        help(MachineOp::vote, {no_operand, op.guard, predicate(in.guard)},
-             sim::VoteOperand{.kind = sim::VoteKind::any});
+        machine_to_scratch(MachineOp::vote, {no_operand, op.guard, predicate(in.guard)},
+                           sim::VoteOperand{.kind = sim::VoteKind::any});
     } else if (in.has("DIV") || in.has("CONV")) {
         // The operand of BRA.DIV names lanes. The branch is taken if one of these lanes is
         // inactive, or if the guard is false in it. (Lanes that have exited do not count.) BRA.CONV
         // branches in the opposite case. Either all active lanes branch, or none does.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
-        help(in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
-             {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)});
+        machine_to_scratch(
+            in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
+            {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)});
     } else if (conditional) {
         if (!is_predicate(operand(in, 0))) unsupported();
         op.guard = predicate(in.operands[0]);

@@ -59,8 +59,8 @@ void Lifter::floating(const Instruction& in) {
         if (in.opcode != "FMUL") unsupported();
         const Locator scaled = scratch();
         const float factor = in.has("D" + digit) ? 1 / by : by;
-        help_as_ptx(OpCode::mul, {"rn", "f32"},
-                    {scaled, b, constant(std::bit_cast<uint32_t>(factor))});
+        as_ptx_to_scratch(OpCode::mul, {"rn", "f32"},
+                          {scaled, b, constant(std::bit_cast<uint32_t>(factor))});
         b = scaled;
     }
     as_ptx(in.opcode == "FADD" ? OpCode::add : OpCode::mul, {mode, ftz, sat, "f32"}, {d, a, b});
@@ -100,21 +100,21 @@ void Lifter::fmnmx(const Instruction& in) {
     const Locator d = result(operand(in, 0));
     const std::string_view ftz = flushing(in);
     if (in.has("NAN"))
-        return as_ptx(least_or_greatest(operand(in, 3)), {ftz, "NaN", "f32"},
+        return as_ptx(min_or_max(operand(in, 3)), {ftz, "NaN", "f32"},
                       {d, real(operand(in, 1)), real(operand(in, 2))});
     const auto source = [&](const Operand& o) {
         const Locator at = real(o);
         if (ftz.empty()) return at;
         const Locator flushed = scratch();  // Adding -0 flushes subnormals and keeps the sign
-        help_as_ptx(OpCode::add, {"rn", "ftz", "f32"}, {flushed, at, constant(0x80000000)});
+        as_ptx_to_scratch(OpCode::add, {"rn", "ftz", "f32"}, {flushed, at, constant(0x80000000)});
         return flushed;
     };
     const Locator a = source(operand(in, 1)), b = source(operand(in, 2));
-    machine(MachineOp::extreme_f32, {d, a, b, predicate(operand(in, 3))});
+    machine(MachineOp::min_max_f32, {d, a, b, predicate(operand(in, 3))});
 }
 
 // Chooses min or max for an MNMX instruction. Its predicate must be constant, true or false.
-OpCode Lifter::least_or_greatest(const Operand& o) const {
+OpCode Lifter::min_or_max(const Operand& o) const {
     if (!is_predicate(o) || o.number >= 0) unsupported("the choice between minimum and maximum");
     return o.negated ? OpCode::max : OpCode::min;
 }
@@ -126,15 +126,16 @@ void Lifter::mufu(const Instruction& in) {
         only(in, {"RCP64H", "RSQ64H"});
         // The approximate double has this upper word. Its lower word is zero.
         const Locator whole = scratch(), approximate = scratch();
-        help(MachineOp::move, {whole, constant(0)}, sim::Registers{1});
+        machine_to_scratch(MachineOp::move, {whole, constant(0)}, sim::Registers{1});
         // A number in the instruction's text is the value of the whole double.
         const auto number = uint32_t(std::bit_cast<uint64_t>(a.value) >> 32);
         const bool printed = a.kind == Operand::Kind::real;
-        help(MachineOp::move,
-             {whole + 2 * register_bytes, printed ? constant(immediate(a, number)) : real(a)},
-             sim::Registers{1});
-        help_as_ptx(in.has("RCP64H") ? OpCode::rcp : OpCode::rsqrt, {"approx", "ftz", "f64"},
-                    {approximate, whole});
+        machine_to_scratch(
+            MachineOp::move,
+            {whole + 2 * register_bytes, printed ? constant(immediate(a, number)) : real(a)},
+            sim::Registers{1});
+        as_ptx_to_scratch(in.has("RCP64H") ? OpCode::rcp : OpCode::rsqrt, {"approx", "ftz", "f64"},
+                          {approximate, whole});
         return void(
             machine(MachineOp::move, {d, approximate + 2 * register_bytes}, sim::Registers{1}));
     }
@@ -224,17 +225,18 @@ void Lifter::halves(const Instruction& in) {
         Locator half = word(whole);
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
-            help(MachineOp::shift_right_u32, {upper, half}, sim::ShiftOperand{.by = 16});
+            machine_to_scratch(MachineOp::shift_right_u32, {upper, half},
+                               sim::ShiftOperand{.by = 16});
             half = upper;
         }
         if (o.absolute) {
             const Locator positive = scratch();
-            help_as_ptx(OpCode::and_, {"b32"}, {positive, half, constant(0x7fff)});
+            as_ptx_to_scratch(OpCode::and_, {"b32"}, {positive, half, constant(0x7fff)});
             half = positive;
         }
         if (o.negated) {
             const Locator flipped = scratch();
-            help_as_ptx(OpCode::xor_, {"b32"}, {flipped, half, constant(0x8000)});
+            as_ptx_to_scratch(OpCode::xor_, {"b32"}, {flipped, half, constant(0x8000)});
             half = flipped;
         }
         return as_ptx(OpCode::cvt, {"f32", bfloat ? "bf16" : "f16"}, {d, half});
@@ -282,12 +284,12 @@ void Lifter::hset(const Instruction& in) {
     const Locator with = predicate(operand(in, n));
     const Locator p = scratch_predicate(), q = scratch_predicate();
     const Locator lower = scratch(), upper = scratch();
-    help_as_ptx(OpCode::setp,
-                {comparison(in), combination(in), flushing(in), bfloat ? "bf16x2" : "f16x2"},
-                {p, q, a, b, with});
+    as_ptx_to_scratch(OpCode::setp,
+                      {comparison(in), combination(in), flushing(in), bfloat ? "bf16x2" : "f16x2"},
+                      {p, q, a, b, with});
     const uint32_t yes = !in.has("BF") ? 0xffff : bfloat ? 0x3f80 : 0x3c00;
-    help_as_ptx(OpCode::selp, {"b32"}, {lower, constant(yes), constant(0), p});
-    help_as_ptx(OpCode::selp, {"b32"}, {upper, constant(yes << 16), constant(0), q});
+    as_ptx_to_scratch(OpCode::selp, {"b32"}, {lower, constant(yes), constant(0), p});
+    as_ptx_to_scratch(OpCode::selp, {"b32"}, {upper, constant(yes << 16), constant(0), q});
     as_ptx(OpCode::or_, {"b32"}, {result(operand(in, 0)), lower, upper});
 }
 
@@ -302,10 +304,10 @@ void Lifter::hmnmx(const Instruction& in) {
     size_t n = 1;
     Locator a = halves_of(in, n, bfloat), b = halves_of(in, n, bfloat);
     const Locator last = three ? halves_of(in, n, bfloat) : no_operand;
-    const OpCode code = least_or_greatest(operand(in, n));
+    const OpCode code = min_or_max(operand(in, n));
     if (three) {
         const Locator two = scratch();
-        help_as_ptx(code, {ftz, nan, type}, {two, a, b});
+        as_ptx_to_scratch(code, {ftz, nan, type}, {two, a, b});
         a = two, b = last;
     }
     as_ptx(code, {ftz, nan, type}, {result(operand(in, 0)), a, b});
@@ -366,7 +368,8 @@ void Lifter::convert(const Instruction& in) {
             unsupported("the part ." + std::string(o.part));
         if (o.part.starts_with("H1")) {
             const Locator upper = scratch();
-            help(MachineOp::shift_right_u32, {upper, source}, sim::ShiftOperand{.by = 16});
+            machine_to_scratch(MachineOp::shift_right_u32, {upper, source},
+                               sim::ShiftOperand{.by = 16});
             source = upper;
         }
     } else {
@@ -380,7 +383,7 @@ void Lifter::convert(const Instruction& in) {
         return as_ptx(OpCode::cvt, {mode, flushing(in), sat, to, from}, {d, source});
     // The register receives the sign in all its upper bits. The compiler relies on this.
     const Locator narrow = scratch();
-    help_as_ptx(OpCode::cvt, {mode, flushing(in), sat, to, from}, {narrow, source});
+    as_ptx_to_scratch(OpCode::cvt, {mode, flushing(in), sat, to, from}, {narrow, source});
     as_ptx(OpCode::cvt, {"s32", to}, {d, narrow});
 }
 

@@ -330,10 +330,10 @@ void Lifter::viadd(const Instruction& in) {
 
 // Translates VIMNMX R0, R1, R2, PT and VIMNMX3 R0, R1, R2, R3, PT. With .RELU, negative results
 // become zero.
-void Lifter::extreme(const Instruction& in) {
-    if (in.has("U16x2") || in.has("S16x2")) return extreme_of_halves(in);
+void Lifter::min_max(const Instruction& in) {
+    if (in.has("U16x2") || in.has("S16x2")) return min_max_of_halves(in);
     only(in, {"U32", "S32", "RELU"});
-    const MachineOp name = in.has("U32") ? MachineOp::add_extreme_u32 : MachineOp::add_extreme_s32;
+    const MachineOp name = in.has("U32") ? MachineOp::add_min_max_u32 : MachineOp::add_min_max_s32;
     const bool three = in.opcode == "VIMNMX3";
     const Locator d = result(operand(in, 0));
     const Locator p = predicate(operand(in, three ? 4 : 3));
@@ -341,26 +341,26 @@ void Lifter::extreme(const Instruction& in) {
     const Locator last = word(operand(in, three ? 3 : 2));
     if (three) {
         const Locator two = scratch();
-        help(name, {two, value, constant(0), word(operand(in, 2)), p});
+        machine_to_scratch(name, {two, value, constant(0), word(operand(in, 2)), p});
         value = two;
     }
     if (!in.has("RELU")) return void(machine(name, {d, value, constant(0), last, p}));
     const Locator unbounded = scratch();
-    help(name, {unbounded, value, constant(0), last, p});
+    machine_to_scratch(name, {unbounded, value, constant(0), last, p});
     machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
 }
 
 // Computes the minimum or maximum of each half of a word.
-void Lifter::extreme_of_halves(const Instruction& in) {
+void Lifter::min_max_of_halves(const Instruction& in) {
     only(in, {"U16x2", "S16x2", "RELU"});
     const bool three = in.opcode == "VIMNMX3";
-    const OpCode code = least_or_greatest(operand(in, three ? 4 : 3));
+    const OpCode code = min_or_max(operand(in, three ? 4 : 3));
     const std::string_view relu = in.has("RELU") ? "relu" : "",
                            type = in.has("U16x2") ? "u16x2" : "s16x2";
     Locator value = integer_halves(operand(in, 1));
     if (three) {
         const Locator two = scratch();
-        help_as_ptx(code, {relu, type}, {two, value, integer_halves(operand(in, 2))});
+        as_ptx_to_scratch(code, {relu, type}, {two, value, integer_halves(operand(in, 2))});
         value = two;
     }
     as_ptx(code, {relu, type},
@@ -368,24 +368,24 @@ void Lifter::extreme_of_halves(const Instruction& in) {
 }
 
 // Translates VIADDMNMX R0, R2, R4, R6, PT: the smaller (PT) or larger (!PT) of R2 + R4 and R6.
-void Lifter::add_extreme(const Instruction& in) {
+void Lifter::add_min_max(const Instruction& in) {
     if (in.has("U16x2") || in.has("S16x2")) {
         only(in, {"U16x2", "S16x2", "RELU"});
         if (in.has("U16x2") && in.has("RELU")) unsupported("the modifier .RELU");
         const Sum sum = sum_of_halves(operand(in, 1), operand(in, 2));
         const Locator added = scratch();
-        help_as_ptx(sum.code, {"u16x2"}, {added, sum.a, sum.b});
-        return as_ptx(least_or_greatest(operand(in, 4)),
+        as_ptx_to_scratch(sum.code, {"u16x2"}, {added, sum.a, sum.b});
+        return as_ptx(min_or_max(operand(in, 4)),
                       {in.has("RELU") ? "relu" : "", in.has("U16x2") ? "u16x2" : "s16x2"},
                       {result(operand(in, 0)), added, integer_halves(operand(in, 3))});
     }
     only(in, {"U32", "S32", "RELU"});
-    const MachineOp name = in.has("U32") ? MachineOp::add_extreme_u32 : MachineOp::add_extreme_s32;
+    const MachineOp name = in.has("U32") ? MachineOp::add_min_max_u32 : MachineOp::add_min_max_s32;
     const Locator d = result(operand(in, 0)), p = predicate(operand(in, 4));
     const Locator a = word(operand(in, 1)), b = word(operand(in, 2)), c = word(operand(in, 3));
     if (!in.has("RELU")) return void(machine(name, {d, a, b, c, p}));
     const Locator unbounded = scratch();
-    help(name, {unbounded, a, b, c, p});
+    machine_to_scratch(name, {unbounded, a, b, c, p});
     machine(name, {d, unbounded, constant(0), constant(0), truth(false)});
 }
 

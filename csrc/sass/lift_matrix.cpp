@@ -119,7 +119,7 @@ void Lifter::matrix_product(const Instruction& in) {
     const int each = doubles ? 2 : 1;
     const int a = m * x.k / 32 / elements, b = 8 * x.k / 32 / elements;
     const int sums = m * 8 / 32 / (x.d_type == Element::f16 ? 2 : 1);
-    if (a < 1 || b < 1 || a * each > most_registers) unsupported();
+    if (a < 1 || b < 1 || a * each > max_registers) unsupported();
     if (in.operands.size() != 4) unsupported("its operands");
     const auto factor = [&](size_t n, int count, std::string_view part) {
         Operand o = operand(in, n);

@@ -107,7 +107,7 @@ void Lifter::mbarrier_wait(const Instruction& in) {
     op.get<sim::MbarrierOperand>().by_parity = true;
     op.operand[0] = written_predicate(operand(in, 0));
     op.operand[1] = scratch();
-    help_as_ptx(OpCode::shr, {"u32"}, {op.operand[1], word(operand(in, 2)), constant(31)});
+    as_ptx_to_scratch(OpCode::shr, {"u32"}, {op.operand[1], word(operand(in, 2)), constant(31)});
     op.run = engine_.memory.mbarrier_wait;
     emit(op);
 }

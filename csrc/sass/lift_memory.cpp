@@ -66,12 +66,12 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
         Locator at = address.base >= 0 ? raw(base) : constant(0);
         if (address.scale != 1) {
             const Locator scaled = scratch();
-            help_as_ptx(OpCode::mul, {"lo", "u32"}, {scaled, at, constant(address.scale)});
+            as_ptx_to_scratch(OpCode::mul, {"lo", "u32"}, {scaled, at, constant(address.scale)});
             at = scaled;
         }
         if (address.uniform_base >= 0 && address.base >= 0) {
             const Locator sum = scratch();
-            help_as_ptx(OpCode::add, {"u32"}, {sum, at, raw(uniform)});
+            as_ptx_to_scratch(OpCode::add, {"u32"}, {sum, at, raw(uniform)});
             at = sum;
         } else if (address.uniform_base >= 0) {
             at = raw(uniform);
@@ -89,8 +89,9 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     } else {
         const bool wide = address.wide || !address.wide_uniform;
         const Locator sum = scratch();
-        help(wide && address.wide_uniform ? MachineOp::add_pairs : MachineOp::add_word_to_pair,
-             {sum, wide ? raw(base, 2) : raw(uniform, 2), wide ? raw(uniform, 2) : raw(base)});
+        machine_to_scratch(
+            wide && address.wide_uniform ? MachineOp::add_pairs : MachineOp::add_word_to_pair,
+            {sum, wide ? raw(base, 2) : raw(uniform, 2), wide ? raw(uniform, 2) : raw(base)});
         op.operand[5] = sum;
     }
 }
@@ -218,7 +219,7 @@ void Lifter::atomic(const Instruction& in) {
     const auto source = [&](const Operand& o) {
         if (!wide) return raw(o);
         const Locator whole = scratch();
-        help(MachineOp::join_pair, {whole, raw(o, 2)});
+        machine_to_scratch(MachineOp::join_pair, {whole, raw(o, 2)});
         return whole;
     };
     if (update == sim::AtomicUpdate::compare_and_swap) {
@@ -234,8 +235,8 @@ void Lifter::atomic(const Instruction& in) {
         // shared memory in another way.
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         const Locator elsewhere = scratch_predicate();
-        help(MachineOp::in_window, {elsewhere, op.operand[5]},
-             sim::AddressWindow{sim::shared_window});
+        machine_to_scratch(MachineOp::in_window, {elsewhere, op.operand[5]},
+                           sim::AddressWindow{sim::shared_window});
         append_not(done, elsewhere);
         Emitter::emit(op, {done});
     } else {

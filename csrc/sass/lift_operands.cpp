@@ -27,7 +27,7 @@ bool Lifter::is_zero(const Operand& o) {
 
 Locator Lifter::constant(uint32_t bits) {
     // The constant zero gets as many registers as the widest operand has.
-    return Emitter::constant(bits, 4, bits == 0 ? uint32_t(most_registers) : 1);
+    return Emitter::constant(bits, 4, bits == 0 ? uint32_t(max_registers) : 1);
 }
 
 Locator Lifter::constant_pair(uint64_t bits) {
@@ -83,8 +83,9 @@ Locator Lifter::bare(const Operand& o, int registers) {
                 index.kind = Kind::reg;
                 index.uniform = uniform;
                 index.number = uniform ? o.uniform_base : o.base;
-                help(registers == 2 ? MachineOp::load_bank_b64 : MachineOp::load_bank_b32,
-                     {d, raw(index)}, sim::ConstantBank{uint8_t(o.number), uint32_t(o.offset)});
+                machine_to_scratch(
+                    registers == 2 ? MachineOp::load_bank_b64 : MachineOp::load_bank_b32,
+                    {d, raw(index)}, sim::ConstantBank{uint8_t(o.number), uint32_t(o.offset)});
                 return d;
             }
             return bank_word(uint32_t(o.number), uint32_t(o.offset), registers);
@@ -102,9 +103,9 @@ Locator Lifter::word(const Operand& o) {
     if (!o.negated && !o.inverted) return at;
     const Locator d = scratch();
     if (o.negated)
-        help_as_ptx(OpCode::neg, {"s32"}, {d, at});
+        as_ptx_to_scratch(OpCode::neg, {"s32"}, {d, at});
     else
-        help_as_ptx(OpCode::not_, {"b32"}, {d, at});
+        as_ptx_to_scratch(OpCode::not_, {"b32"}, {d, at});
     return d;
 }
 
@@ -113,12 +114,12 @@ Locator Lifter::real(const Operand& o) {
     Locator at = bare(o);
     if (o.absolute) {
         const Locator d = scratch();
-        help_as_ptx(OpCode::and_, {"b32"}, {d, at, constant(0x7fffffff)});
+        as_ptx_to_scratch(OpCode::and_, {"b32"}, {d, at, constant(0x7fffffff)});
         at = d;
     }
     if (o.negated) {
         const Locator d = scratch();
-        help_as_ptx(OpCode::xor_, {"b32"}, {d, at, constant(0x80000000)});
+        as_ptx_to_scratch(OpCode::xor_, {"b32"}, {d, at, constant(0x80000000)});
         at = d;
     }
     return at;
@@ -134,7 +135,7 @@ Locator Lifter::real_pair(const Operand& o) {
     const Locator at = bare(o, 2);
     if (!o.negated && !o.absolute) return at;
     const Locator d = scratch();
-    help(MachineOp::pair_sign, {d, at}, sim::SignOperand{o.negated, o.absolute});
+    machine_to_scratch(MachineOp::pair_sign, {d, at}, sim::SignOperand{o.negated, o.absolute});
     return d;
 }
 
@@ -156,25 +157,25 @@ Locator Lifter::half_pair(const Operand& o) {
     const std::string_view part = o.part;
     if (part == "H0_H0" || part == "H1_H1") {
         const Locator d = scratch();
-        help_as_ptx(OpCode::prmt, {"b32"},
-                    {d, at, at, constant(part == "H0_H0" ? 0x1010 : 0x3232)});
+        as_ptx_to_scratch(OpCode::prmt, {"b32"},
+                          {d, at, at, constant(part == "H0_H0" ? 0x1010 : 0x3232)});
         at = d;
     } else if (part == "H0_NH1") {  // the upper half is half 0; the lower half is minus half 1
         const Locator swapped = scratch(), d = scratch();
-        help_as_ptx(OpCode::prmt, {"b32"}, {swapped, at, at, constant(0x1032)});
-        help_as_ptx(OpCode::xor_, {"b32"}, {d, swapped, constant(0x8000)});
+        as_ptx_to_scratch(OpCode::prmt, {"b32"}, {swapped, at, at, constant(0x1032)});
+        as_ptx_to_scratch(OpCode::xor_, {"b32"}, {d, swapped, constant(0x8000)});
         at = d;
     } else if (!part.empty() && part != "H1_H0") {
         unsupported("the halves ." + std::string(part));
     }
     if (o.absolute) {
         const Locator d = scratch();
-        help_as_ptx(OpCode::and_, {"b32"}, {d, at, constant(0x7fff7fff)});
+        as_ptx_to_scratch(OpCode::and_, {"b32"}, {d, at, constant(0x7fff7fff)});
         at = d;
     }
     if (o.negated) {
         const Locator d = scratch();
-        help_as_ptx(OpCode::xor_, {"b32"}, {d, at, constant(0x80008000)});
+        as_ptx_to_scratch(OpCode::xor_, {"b32"}, {d, at, constant(0x80008000)});
         at = d;
     }
     return at;
@@ -195,8 +196,8 @@ Locator Lifter::part(const Operand& o, std::string_view type) {
     else if (!o.part.empty())
         unsupported("the part ." + std::string(o.part));
     const Locator d = scratch();
-    help_as_ptx(OpCode::bfe, {is_signed ? "s32" : "u32"},
-                {d, at, constant(first), constant(width)});
+    as_ptx_to_scratch(OpCode::bfe, {is_signed ? "s32" : "u32"},
+                      {d, at, constant(first), constant(width)});
     return d;
 }
 
@@ -257,8 +258,8 @@ Op& Lifter::machine(MachineOp code, std::initializer_list<Locator> operands,
     return emit(machine_op(code, operands, payload));
 }
 
-void Lifter::help(MachineOp code, std::initializer_list<Locator> operands,
-                  const sim::Payload& payload) {
+void Lifter::machine_to_scratch(MachineOp code, std::initializer_list<Locator> operands,
+                                const sim::Payload& payload) {
     append(machine_op(code, operands, payload));
 }
 
@@ -266,7 +267,7 @@ void Lifter::as_ptx(OpCode code, Words words, std::initializer_list<Locator> ope
     emit_ptx(code, words, operands, table, guard());
 }
 
-void Lifter::help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands) {
+void Lifter::as_ptx_to_scratch(OpCode code, Words words, std::initializer_list<Locator> operands) {
     emit_ptx(code, words, operands, -1, {});
 }
 
@@ -308,7 +309,7 @@ void Lifter::emit_ptx(OpCode code, Words words, std::initializer_list<Locator> o
         if (n < selection.destinations) {
             results.push_back({operand, narrow, bytes});
         } else if (bytes == 8) {
-            help(MachineOp::join_pair, {narrow, operand});
+            machine_to_scratch(MachineOp::join_pair, {narrow, operand});
         } else {
             Op cut;
             cut.run = engine_.ops->resize(ptx::Type::u32, bytes);

@@ -42,7 +42,7 @@ Locator Lifter::handle(const Instruction& in, size_t n, bool pair) {
     expect(in, n + 1, "0x0");
     const Locator whole = scratch();
     if (pair) {
-        help(MachineOp::join_pair, {whole, raw(o, 2)});
+        machine_to_scratch(MachineOp::join_pair, {whole, raw(o, 2)});
         return whole;
     }
     Op widen;
@@ -180,9 +180,9 @@ void Lifter::surface(const Instruction& in) {
     access.integer_coordinates = true;
     sim::TextureGeometry& g = access.geometry;
     if (!find_geometry(in.modifiers[2], g)) unsupported("its geometry");
-    access.beyond = in.has("TRAP")  ? sim::Beyond::trap
-                    : in.has("IGN") ? sim::Beyond::zero
-                                    : sim::Beyond::clamp;
+    access.out_of_range = in.has("TRAP")  ? sim::OutOfRange::trap
+                          : in.has("IGN") ? sim::OutOfRange::zero
+                                          : sim::OutOfRange::clamp;
     access.value_bytes = in.has("U8") ? 1 : in.has("U16") ? 2 : 4;
     access.count = in.has("128") ? 4 : in.has("64") ? 2 : 1;
     const Operand& at = operand(in, loads ? 1 : 0);

@@ -136,7 +136,7 @@ void Lifter::warpgroup_product(const Instruction& in) {
         pair.uniform = true;
         pair.number = number;
         const Locator whole_word = scratch();
-        help(MachineOp::join_pair, {whole_word, raw(pair, 2)});
+        machine_to_scratch(MachineOp::join_pair, {whole_word, raw(pair, 2)});
         return whole_word;
     };
     if (!w.a_in_registers) w.a = descriptor(matrices.uniform_base);

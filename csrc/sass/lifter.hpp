@@ -30,9 +30,9 @@ using sim::Op;
 using sim::OpCode;
 
 // The largest number of consecutive registers that an operand can stand for.
-inline constexpr int most_registers = 16;
+inline constexpr int max_registers = 16;
 // The largest number of registers that the result of a product of a warpgroup has.
-inline constexpr int most_sums = 128;
+inline constexpr int max_sums = 128;
 // The size in bytes of a 32-bit register for all lanes.
 inline constexpr uint32_t register_bytes = 4 * sim::warp_size;
 
@@ -91,7 +91,7 @@ class Lifter : private sim::Emitter {
     Locator half_pair(const Operand& o);
     // Reads half_pair(), or two numbers, from operand `n` on.
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);
-    [[nodiscard]] OpCode least_or_greatest(const Operand& o) const;
+    [[nodiscard]] OpCode min_or_max(const Operand& o) const;
     // Returns a byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
     Locator part(const Operand& o, std::string_view type);
     // Returns the place of a result of several registers. Notes that the instruction writes them.
@@ -130,10 +130,10 @@ class Lifter : private sim::Emitter {
                 const sim::Payload& payload = {});
     void as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands,
                 int table = -1);  // `table` is the truth table of lop3
-    void help(MachineOp code, std::initializer_list<Locator> operands,
-              // the op has no guard, because it writes scratch registers
-              const sim::Payload& payload = {});
-    void help_as_ptx(OpCode code, Words words, std::initializer_list<Locator> operands);
+    void machine_to_scratch(MachineOp code, std::initializer_list<Locator> operands,
+                            // the op has no guard, because it writes scratch registers
+                            const sim::Payload& payload = {});
+    void as_ptx_to_scratch(OpCode code, Words words, std::initializer_list<Locator> operands);
     [[nodiscard]] Op machine_op(MachineOp code, std::initializer_list<Locator> operands,
                                 const sim::Payload& payload) const;
     void emit_ptx(OpCode code, Words words, std::initializer_list<Locator> operands, int table,
@@ -165,13 +165,13 @@ class Lifter : private sim::Emitter {
     void sel(const Instruction& in);
     void prmt(const Instruction& in);
     void viadd(const Instruction& in);
-    void extreme(const Instruction& in);
-    void add_extreme(const Instruction& in);
+    void min_max(const Instruction& in);
+    void add_min_max(const Instruction& in);
     void bits(const Instruction& in);
     void bmsk(const Instruction& in);
     void p2r(const Instruction& in);
     void r2p(const Instruction& in);
-    void extreme_of_halves(const Instruction& in);
+    void min_max_of_halves(const Instruction& in);
     Locator integer_halves(const Operand& o);
     struct Sum {  // the PTX operation that adds two pairs of halves, and its operands
         OpCode code;

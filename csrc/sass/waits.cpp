@@ -284,7 +284,7 @@ class Flow {
 
     // Returns true if the guard or the address of an access depends on a test. The data that it
     // stores do not matter.
-    [[nodiscard]] bool aims(uint32_t i) const {
+    [[nodiscard]] bool address_or_guard_depends(uint32_t i) const {
         const Instruction& in = code_.instructions[i];
         const Values& values = before_[i];
         if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
@@ -469,7 +469,7 @@ Accesses after_tests(const Code& code, const std::function<bool(uint32_t)>& acce
             if (sides[i] && accesses(i)) pairs.emplace_back(i, branch);
     }
     for (uint32_t i = 0; i < size; ++i)
-        if (accesses(i) && flow.aims(i)) pairs.emplace_back(i, i);
+        if (accesses(i) && flow.address_or_guard_depends(i)) pairs.emplace_back(i, i);
     return pairs;
 }
 

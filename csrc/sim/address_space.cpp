@@ -64,7 +64,7 @@ void AddressSpace::free_at(uint64_t address) {
     b.undefined = nullptr;
 }
 
-void AddressSpace::forget_from(uint64_t address) {
+void AddressSpace::remove_from(uint64_t address) {
     std::erase_if(buffers_, [=](const Buffer& b) { return b.address >= address; });
     std::erase_if(freed_, [=](const auto& b) { return b.first >= address; });
 }

@@ -115,7 +115,7 @@ class AddressSpace {
     void prepare_grid_workspace();
 
     // Removes all buffers that start at this address or above.
-    void forget_from(uint64_t address);
+    void remove_from(uint64_t address);
     // Frees the buffer that starts at this address. Its bytes can no longer be accessed, but
     // freed() still returns its description.
     void free_at(uint64_t address);

@@ -6,7 +6,7 @@
 // waits for the group of the copy. So a thread that reads without waiting gets the old data.
 //
 // A copy has two events for observers: first the access to global memory, then the access to shared
-// memory. A checker also learns when the data have arrived (Announcements::landed).
+// memory. A checker also learns when the data have arrived (Announcements::async_complete).
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ template <Watch watch>
 void finish(Warp& w, AsyncCopy& copy) {
     const LaneMask lanes = w.mask;
     if (watch != Watch::nothing && (copy.mask & lanes))
-        w.block->announce->landed(w.block->observer, w, copy, copy.mask & lanes);
+        w.block->announce->async_complete(w.block->observer, w, copy, copy.mask & lanes);
     for_each_lane(copy.mask & lanes, [&](int i) {
         std::memset(copy.destination[i], 0, copy.bytes);
         if (copy.source_bytes[i])
@@ -72,9 +72,9 @@ void async_copy(Warp& w, const Op& op) {
     };
     // A lane that reads nothing may have any source address. If a lane reads only a part of the
     // copied bytes, only this part must be in an array.
-    const LaneMask given = w.mask;
+    const LaneMask active = w.mask;
     LaneMask whole = 0, part = 0, faulty = 0;
-    for_each_lane(given, [&](int i) {
+    for_each_lane(active, [&](int i) {
         LaneMask& m = copy.source_bytes[i] == bytes ? whole : part;
         if (copy.source_bytes[i] > 0) m |= 1u << i;
     });
@@ -112,7 +112,7 @@ void async_copy(Warp& w, const Op& op) {
         .form = operand.narrow_destination ? AddressForm::narrow : AddressForm::wide});
     uint64_t sources[warp_size];
     std::copy_n(w.address, warp_size, sources);
-    w.mask = given & ~faulty;
+    w.mask = active & ~faulty;
     if (w.mask) {
         read_addresses(w, destination);
         resolve<watch, ptx::Space::shared>(w, destination, Access::store, r);
@@ -125,7 +125,7 @@ void async_copy(Warp& w, const Op& op) {
         copy.mask = w.mask;
         w.async_open.push_back(copy);
     }
-    w.mask = given;
+    w.mask = active;
 }
 
 // Executes cp.async.commit_group: the copies since the last commit become a group.

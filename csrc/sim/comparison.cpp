@@ -7,7 +7,7 @@ namespace coalesce::sim {
 uint8_t take_comparison(Modifiers& modifiers) {
     using namespace relation;
     static constexpr struct {
-        Word word;
+        Modifier word;
         uint8_t relations;
     } all[] = {
         {"eq", equal},

@@ -209,11 +209,11 @@ void Decoder::lay_out_frame(uint32_t index) {
     uint32_t offset = 0;
     const ptx::Function& f = *current_->function;
     const auto grow = [&](uint64_t bytes) {
-        if (offset + bytes > most_local_bytes)
+        if (offset + bytes > max_local_bytes)
             throw LaunchError(program_.kernel + ": " + readable(f.name) + " needs " +
                               std::to_string(offset + bytes) +
                               " bytes of local memory per thread; a thread of a GPU has at most " +
-                              std::to_string(most_local_bytes) + " bytes");
+                              std::to_string(max_local_bytes) + " bytes");
         offset += uint32_t(bytes);
     };
     if (index != 0) {
@@ -381,7 +381,7 @@ void Decoder::finish_depth() {
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);
     program_.recursive = graph_.through_pointers;
     // If a chain of calls is deeper than this, the stack overflows when the kernel runs.
-    const uint32_t deepest = graph_.deepest(bytes, most_local_bytes, program_.recursive);
+    const uint32_t deepest = graph_.deepest(bytes, max_local_bytes, program_.recursive);
     program_.local_bytes = program_.recursive ? unknown_depth_stack : deepest;
 }
 

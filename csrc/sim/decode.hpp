@@ -26,7 +26,7 @@ static_assert(no_op == no_block);
 
 // The limit on local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per
 // Compute Capability").
-inline constexpr uint64_t most_local_bytes = 512 * 1024;
+inline constexpr uint64_t max_local_bytes = 512 * 1024;
 
 class Decoder : private Emitter {
   public:

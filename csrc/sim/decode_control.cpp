@@ -18,10 +18,10 @@ uint32_t place_argument(const ptx::Variable& v, uint64_t& at) {
     const uint64_t alignment = std::max({1u, v.alignment, std::min(16u, ptx::size_of(v.type))});
     const uint64_t offset = (at + alignment - 1) / alignment * alignment;
     at = offset + std::max<uint64_t>(1, v.bytes());
-    if (at > most_local_bytes)
+    if (at > max_local_bytes)
         throw LaunchError("the arguments of a function need " + std::to_string(at) +
                           " bytes of local memory per thread; a thread of a GPU has at most " +
-                          std::to_string(most_local_bytes) + " bytes");
+                          std::to_string(max_local_bytes) + " bytes");
     return uint32_t(offset);
 }
 
@@ -246,7 +246,8 @@ void Decoder::decode_cluster_barrier(const ptx::Instruction& in) {
         op.control = Control::cluster_wait;
     else
         unsupported(in);
-    for (const Word word : {Word("aligned"), Word("acquire"), Word("release"), Word("relaxed")})
+    for (const Modifier word :
+         {Modifier("aligned"), Modifier("acquire"), Modifier("release"), Modifier("relaxed")})
         m.take(word);
     if (!m.empty()) unsupported(in, "the modifier ." + std::string(m.first()));
     if (!in.operands.empty()) malformed("it has too many operands");
@@ -265,7 +266,7 @@ void Decoder::decode_barrier(const ptx::Instruction& in) {
     if (m.take("arrive")) {
         kind = BarrierKind::arrive;
     } else if (m.take("red")) {
-        const Word what = m.take_one({"popc", "and", "or"});
+        const Modifier what = m.take_one({"popc", "and", "or"});
         m.take_type();
         kind = what == "popc"  ? BarrierKind::popc
                : what == "and" ? BarrierKind::all

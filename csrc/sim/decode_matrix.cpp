@@ -105,7 +105,7 @@ bool Decoder::decode_matrix_access(const ptx::Instruction& in) {
     Modifiers m(in);
     Matrices x;
     const bool named = m.take("sync") && m.take("aligned") && m.take("m8n8");
-    const Word count = m.take_one({"x1", "x2", "x4"});
+    const Modifier count = m.take_one({"x1", "x2", "x4"});
     x.transposed = m.take("trans");
     x.space = m.take("shared") || m.take("shared::cta") ? Space::shared : Space::generic;
     if (!named || !count || !m.take("b16") || !m.empty()) return false;
@@ -138,8 +138,8 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
     const bool sums = a == Element::f64  ? d == a && c == a
                       : integers || bits ? d == Element::s32 && c == d
                       : halves           ? (d == Element::f16 || d == Element::f32) &&
-                                               (c == d || (in_quads && c == Element::f16))
-                                         : d == Element::f32 && c == d;
+                                     (c == d || (in_quads && c == Element::f16))
+                               : d == Element::f32 && c == d;
     if (!sums || (f.saturates && !integers) || bits != (f.and_popc || f.xor_popc)) return false;
     if (!in_quads && (!f.by_rows[0] || f.by_rows[1])) return false;
     require_architecture(least_architecture(s, a, f.and_popc));
@@ -196,8 +196,8 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
                          : integers                             ? 75
                                                                 : 80);
     Matrices x;
-    const bool turned = s.m == 8 && s.n == 32;
-    x.m = uint8_t(turned ? 16 : std::min(16, s.m));
+    const bool is_transposed = s.m == 8 && s.n == 32;
+    x.m = uint8_t(is_transposed ? 16 : std::min(16, s.m));
     x.k = uint16_t(s.k);
     x.saturates = f.saturates;
     x.a_type = x.b_type = a, x.c_type = c, x.d_type = d;
@@ -208,8 +208,10 @@ bool Decoder::decode_fragment_product(const ptx::Instruction& in) {
     if (in.operands.size() < 4) malformed("operands are missing");
     if (in.operands.size() > 4) malformed("it has too many operands");
     // The shape m8n32 is computed as the transposed product. Then a and b exchange their roles.
-    take_registers(in.operands[1], register_type(a), a_registers, false, turned ? x.b : x.a, "a");
-    take_registers(in.operands[2], register_type(a), b_registers, false, turned ? x.a : x.b, "b");
+    take_registers(in.operands[1], register_type(a), a_registers, false, is_transposed ? x.b : x.a,
+                   "a");
+    take_registers(in.operands[2], register_type(a), b_registers, false, is_transposed ? x.a : x.b,
+                   "b");
     take_registers(in.operands[3], register_type(c), c_registers, false, x.c, "c");
     take_registers(in.operands[0], register_type(d), d_registers, true, x.d, "d");
     const auto of_tile = [&](int elements) {

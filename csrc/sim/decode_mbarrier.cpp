@@ -21,15 +21,15 @@ void take_spelled(Modifiers& m, OpCode code) {
     std::string_view rest = operation(code).spelling;
     for (size_t dot; (dot = rest.find('.')) != std::string_view::npos;) {
         rest.remove_prefix(dot + 1);
-        m.take(Word::named(rest.substr(0, rest.find('.'))));
+        m.take(Modifier::named(rest.substr(0, rest.find('.'))));
     }
 }
 
 // Ignores the modifiers for memory order and scope, such as .release and .cta. All arrivals are
 // treated as .release and all waits as .acquire, for the whole cluster.
 void drop_order(Modifiers& m) {
-    for (const Word word :
-         {Word("release"), Word("acquire"), Word("relaxed"), Word("cta"), Word("cluster")})
+    for (const Modifier word : {Modifier("release"), Modifier("acquire"), Modifier("relaxed"),
+                                Modifier("cta"), Modifier("cluster")})
         m.take(word);
 }
 

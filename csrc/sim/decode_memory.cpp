@@ -25,14 +25,14 @@ Space take_space(Modifiers& m) {
 
 // Returns the number of elements that each lane moves: 4 for .v4.
 int take_elements(Modifiers& m) {
-    const Word vector = m.take_one({"v2", "v4", "v8"});
+    const Modifier vector = m.take_one({"v2", "v4", "v8"});
     return vector == "v2" ? 2 : vector == "v4" ? 4 : vector == "v8" ? 8 : 1;
 }
 
 bool take_update(Modifiers& m, AtomicUpdate& update) {
     using enum AtomicUpdate;
     static constexpr struct {
-        Word word;
+        Modifier word;
         AtomicUpdate update;
     } all[] = {{"add", add},       {"min", minimum},          {"max", maximum},
                {"exch", exchange}, {"cas", compare_and_swap}, {"and", bit_and},
@@ -49,7 +49,7 @@ bool take_update(Modifiers& m, AtomicUpdate& update) {
 // Ignores the modifiers for memory order, scope and caches. On the simulator, they have no effect,
 // because every write is immediately visible to all threads (sequential consistency).
 void drop_hints(Modifiers& m) {
-    for (const Word hint : std::initializer_list<Word>{
+    for (const Modifier hint : std::initializer_list<Modifier>{
              "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio",
              "cta",  "cluster",  "gpu",     "sys",     "ca",      "cg",      "cs",
              "lu",   "cv",       "wb",      "wt",      "nc",      "unified"}) {

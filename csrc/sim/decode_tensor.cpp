@@ -15,7 +15,7 @@ namespace {
 // is no modifier for the dimensions.
 uint32_t take_dimensions(Modifiers& m) {
     uint32_t rank = 1;
-    for (const Word word : std::initializer_list<Word>{"1d", "2d", "3d", "4d", "5d"}) {
+    for (const Modifier word : std::initializer_list<Modifier>{"1d", "2d", "3d", "4d", "5d"}) {
         if (m.take(word)) return rank;
         ++rank;
     }
@@ -32,7 +32,7 @@ uint32_t take_dimensions(Modifiers& m) {
 bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     if (opcode_ != OpCode::bulk_tensor) return false;
     Modifiers m(in);
-    for (const Word word : std::initializer_list<Word>{"async", "bulk", "tensor", "tile"})
+    for (const Modifier word : std::initializer_list<Modifier>{"async", "bulk", "tensor", "tile"})
         m.take(word);
     const uint32_t rank = take_dimensions(m);
     const bool hinted = m.take("L2::cache_hint"), multicast = m.take("multicast::cluster");

@@ -18,7 +18,7 @@ namespace {
 
 bool take_geometry(Modifiers& m, TextureGeometry& g) {
     static constexpr struct {
-        Word word;
+        Modifier word;
         TextureGeometry geometry;
     } all[] = {{"1d", {1, false, false}}, {"2d", {2, false, false}}, {"3d", {3, false, false}},
                {"a1d", {1, true, false}}, {"a2d", {2, true, false}}, {"cube", {2, false, true}},
@@ -34,7 +34,7 @@ bool take_geometry(Modifiers& m, TextureGeometry& g) {
 bool take_query(Modifiers& m, bool surface, TextureQuery& query) {
     using enum TextureQuery;
     static constexpr struct {
-        Word word;
+        Modifier word;
         TextureQuery query;
         bool of_surfaces;
     } all[] = {{"width", width, true},
@@ -144,7 +144,7 @@ bool Decoder::decode_fetch(const ptx::Instruction& in) {
     Modifiers m(in);
     TextureAccess access;
     if (gathers) {
-        const Word component = m.take_one({"r", "g", "b", "a"});
+        const Modifier component = m.take_one({"r", "g", "b", "a"});
         if (!component) return false;
         access.component = component == "r" ? 0 : component == "g" ? 1 : component == "b" ? 2 : 3;
     } else if (m.take("level")) {
@@ -205,15 +205,15 @@ bool Decoder::decode_surface(const ptx::Instruction& in) {
     access.integer_coordinates = true;
     if (!m.take("b") || !take_geometry(m, access.geometry) || access.geometry.cube) return false;
     m.take_one({"ca", "cg", "cs", "cv", "wb", "wt"});
-    const Word vector = m.take_one({"v2", "v4"});
+    const Modifier vector = m.take_one({"v2", "v4"});
     const size_t count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
     const Type type = m.take_type();
     if (type != Type::b8 && type != Type::b16 && type != Type::b32 && type != Type::b64)
         return false;
-    const Word beyond = m.take_one({"trap", "clamp", "zero"});
-    access.beyond = beyond == "clamp"  ? Beyond::clamp
-                    : beyond == "zero" ? Beyond::zero
-                                       : Beyond::trap;
+    const Modifier out_of_range = m.take_one({"trap", "clamp", "zero"});
+    access.out_of_range = out_of_range == "clamp"  ? OutOfRange::clamp
+                          : out_of_range == "zero" ? OutOfRange::zero
+                                                   : OutOfRange::trap;
     access.value_bytes = uint8_t(ptx::size_of(type));
     access.register_bytes = std::max<uint8_t>(2, access.value_bytes);
     if (!m.empty() || access.value_bytes * count > 16) return false;

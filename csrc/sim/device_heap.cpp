@@ -39,7 +39,7 @@ Buffer DeviceHeap::Allocation::buffer(uint64_t address) const {
 
 void DeviceHeap::map_into(AddressSpace& memory) {
     const std::lock_guard lock(mutex_);
-    memory.forget_from(device_heap_base);
+    memory.remove_from(device_heap_base);
     memory.heap = {++launches_, {}};
     for (const auto& [address, a] : live_) {
         memory.add_at(a.buffer(address));
@@ -71,7 +71,7 @@ bool DeviceHeap::release(AddressSpace& memory, uint64_t address, const Caller& c
     memory.free_at(address);
     used_ -= rounded(entry->second.bytes);
     freed_[address] = {entry->second.bytes, caller, memory.heap.launch};
-    if (freed_.size() > most_freed) freed_.erase(freed_.begin());
+    if (freed_.size() > max_freed) freed_.erase(freed_.begin());
     live_.erase(entry);
     return true;
 }

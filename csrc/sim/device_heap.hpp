@@ -89,8 +89,8 @@ class DeviceHeap {
         std::shared_ptr<const Contents> contents;
         [[nodiscard]] Buffer buffer(uint64_t address) const;
     };
-    static constexpr size_t most_freed = 100'000;  // the latest ones are kept
-    mutable ForkSafe<std::mutex> mutex_;           // protects all members except limit_
+    static constexpr size_t max_freed = 100'000;  // the latest ones are kept
+    mutable ForkSafe<std::mutex> mutex_;          // protects all members except limit_
     std::map<uint64_t, Allocation> live_;
     std::map<uint64_t, Freed> freed_;
     uint64_t launches_ = 0, next_ = device_heap_base, used_ = 0;

@@ -88,7 +88,7 @@ void print_one(std::string& out, const std::string& spec, T value) {
 #pragma GCC diagnostic ignored "-Wformat-security"
     const std::string safe = bounded(spec);
     const int n = std::snprintf(nullptr, 0, safe.c_str(), value);
-    if (n <= 0 || out.size() > most_printed_by_a_call) return;
+    if (n <= 0 || out.size() > max_printed_by_a_call) return;
     const size_t before = out.size();
     // The additional byte is for the terminating zero of snprintf.
     out.resize(before + size_t(n) + 1);
@@ -229,7 +229,7 @@ class Formatter {
 }  // namespace
 
 void Printed::add(const std::string& text) {
-    const uint64_t room = most_printed - kept_;
+    const uint64_t room = max_printed - kept_;
     text_.append(text, 0, room);
     kept_ += std::min<uint64_t>(text.size(), room);
     cut_ = cut_ || text.size() > room;
@@ -238,7 +238,7 @@ void Printed::add(const std::string& text) {
 std::string Printed::take() {
     std::string text = std::exchange(text_, {});
     if (cut_ && !std::exchange(note_returned_, true))
-        text += "\n[coalesce: the kernel printed more than " + std::to_string(most_printed >> 20) +
+        text += "\n[coalesce: the kernel printed more than " + std::to_string(max_printed >> 20) +
                 " MiB; the rest is left out]\n";
     return text;
 }
@@ -249,8 +249,8 @@ int32_t device_printf(const Warp& w, int lane, uint64_t format_address, uint64_t
     Formatter formatter(w, lane, argument_address);
     formatter.print(*format);
     std::string& out = formatter.out;
-    if (out.size() > most_printed_by_a_call) {
-        out.resize(most_printed_by_a_call);
+    if (out.size() > max_printed_by_a_call) {
+        out.resize(max_printed_by_a_call);
         out += "[cut]\n";
     }
     if (w.block->launch->print) w.block->launch->print(out);

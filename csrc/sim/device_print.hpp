@@ -12,13 +12,13 @@
 
 namespace coalesce::sim {
 
-// `most_printed` limits the text of one launch, in bytes. `most_printed_by_a_call` limits one call
-// of printf. Without the second limit, one call with a format such as "%999999999d" could fill the
+// `max_printed` limits the text of one launch, in bytes. `max_printed_by_a_call` limits one call of
+// printf. Without the second limit, one call with a format such as "%999999999d" could fill the
 // memory.
-inline constexpr uint64_t most_printed = 16 << 20;
-inline constexpr uint64_t most_printed_by_a_call = 1 << 20;
+inline constexpr uint64_t max_printed = 16 << 20;
+inline constexpr uint64_t max_printed_by_a_call = 1 << 20;
 
-// Collects the text that a launch prints, up to `most_printed` bytes.
+// Collects the text that a launch prints, up to `max_printed` bytes.
 class Printed {
   public:
     void add(const std::string& text);

@@ -280,7 +280,7 @@ void throw_no_function(const Warp& w, const Op& op, bool null) {
 }
 
 void throw_trap(Warp& w, const Op& op) {
-    const bool alone = w.block->program->asks_for_grid && !w.block->launch->cooperative;
+    const bool alone = w.block->program->uses_grid_workspace && !w.block->launch->cooperative;
     throw LaunchError((alone ? std::string("grid.sync() needs a cooperative launch: "
                                            "kernel.launch(grid, block, ..., cooperative=True), or "
                                            "cudaLaunchCooperativeKernel in a program")

@@ -13,7 +13,7 @@ namespace coalesce::sim {
 
 namespace {
 
-constexpr size_t most_freed = 10'000;
+constexpr size_t max_freed = 10'000;
 
 struct Heap {
     std::mutex mutex;
@@ -61,7 +61,7 @@ HeapArray::~HeapArray() {
     std::free(std::exchange(buffer_.host, nullptr));
     heap.live.erase(buffer_.address);
     heap.freed.emplace(buffer_.address, std::move(buffer_));
-    if (heap.freed.size() > most_freed) heap.freed.erase(heap.freed.begin());
+    if (heap.freed.size() > max_freed) heap.freed.erase(heap.freed.begin());
 }
 
 std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape, uint32_t item_bytes,

@@ -81,12 +81,12 @@ enum class Arithmetic : uint8_t {
     bits_xor,  // exclusive or, then a count of bits (xor.popc)
 };
 
-inline constexpr int most_fragment_registers = 16;
+inline constexpr int max_fragment_registers = 16;
 
 // Describes d = a b + c for tiles of m x 8, or a load, store or transposition of fragments.
 struct Matrices {
-    Locator d[most_fragment_registers], a[most_fragment_registers], b[most_fragment_registers],
-        c[most_fragment_registers];
+    Locator d[max_fragment_registers], a[max_fragment_registers], b[max_fragment_registers],
+        c[max_fragment_registers];
     // The number of registers per tile.
     uint8_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;
     // A larger product consists of several tiles. `tiles` is their number. `a_step` is the number

@@ -33,7 +33,7 @@ namespace coalesce::sim::COALESCE_ISA {
 inline constexpr int tile_rows = 16, tile_columns = 8;
 // The largest number of elements along k, the dimension over which the product sums. Elements of
 // one bit are counted in words of 32 elements.
-inline constexpr int most_k = 64;
+inline constexpr int max_k = 64;
 
 // The widths of the fields of a floating-point format.
 struct Fields {
@@ -74,7 +74,7 @@ inline constexpr int32_t no_exponent = -10000;  // the exponent of a zero
 
 // Splits numbers into their fields. Returns true if one of them is infinite or a NaN.
 template <int rows, int columns>
-bool take_apart(Fields f, const uint32_t (*bits)[rows], int count, Numbers<rows, columns>& out) {
+bool split_numbers(Fields f, const uint32_t (*bits)[rows], int count, Numbers<rows, columns>& out) {
     const int32_t most = (1 << f.exponent) - 1, bias = f.bias();
     const uint32_t fraction = (1u << f.fraction) - 1;
     const uint32_t nan = (1u << (f.exponent + f.fraction)) - 1;
@@ -126,23 +126,23 @@ inline uint32_t to_half_bits(double v) {
 // The operands and results of one tile. Each entry has the bits of one element, or 32 elements of
 // one bit each.
 struct Tile {
-    alignas(64) uint32_t a[most_k][tile_rows];
-    alignas(64) uint32_t b[most_k][tile_columns];
+    alignas(64) uint32_t a[max_k][tile_rows];
+    alignas(64) uint32_t b[max_k][tile_columns];
     alignas(64) uint32_t c[tile_columns][tile_rows];
     alignas(64) uint32_t d[tile_columns][tile_rows];
 };
 
 // The operands, split into fields. This is a separate struct so that its memory is reused for the
 // next tile.
-struct Apart {
-    Numbers<tile_rows, most_k> a;
-    Numbers<tile_columns, most_k> b;
+struct SplitOperands {
+    Numbers<tile_rows, max_k> a;
+    Numbers<tile_columns, max_k> b;
     Numbers<tile_rows, tile_columns> c;
 };
 
 // Computes d = c + the products for k from `first` to `last` - 1. c and these products are added in
 // one step, as METHOD describes.
-inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Tile& t) {
+inline void add_fused(const Matrices& x, const SplitOperands& n, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const int bits = x.fraction_bits;
     const int up = bits - fa.fraction - fb.fraction;
@@ -188,7 +188,7 @@ inline void add_fused(const Matrices& x, const Apart& n, int first, int last, Ti
 }
 
 // Replaces those results that must be infinite or NaN. add_fused() does not compute them.
-inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
+inline void set_infinities_and_nans(const Matrices& x, int first, int last, Tile& t) {
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type), fc = fields_of(x.c_type);
     const bool to_half = x.d_type == Element::f16;
     for (int j = 0; j < tile_columns; ++j) {
@@ -205,17 +205,17 @@ inline void put_specials(const Matrices& x, int first, int last, Tile& t) {
     }
 }
 
-inline void multiply_fused(const Matrices& given, Tile& t) {
-    Matrices x = given;
-    Apart n;
+inline void multiply_fused(const Matrices& product, Tile& t) {
+    Matrices x = product;
+    SplitOperands n;
     const int k = x.k;
-    const bool special_a = take_apart(fields_of(x.a_type), t.a, k, n.a);
-    const bool special_b = take_apart(fields_of(x.b_type), t.b, k, n.b);
+    const bool special_a = split_numbers(fields_of(x.a_type), t.a, k, n.a);
+    const bool special_b = split_numbers(fields_of(x.b_type), t.b, k, n.b);
     for (int first = 0; first < k; first += x.step) {
-        const bool special_c = take_apart(fields_of(x.c_type), t.c, tile_columns, n.c);
+        const bool special_c = split_numbers(fields_of(x.c_type), t.c, tile_columns, n.c);
         const int last = std::min<int>(k, first + x.step);
         add_fused(x, n, first, last, t);
-        if (special_a || special_b || special_c) put_specials(x, first, last, t);
+        if (special_a || special_b || special_c) set_infinities_and_nans(x, first, last, t);
         if (last == k) break;
         std::copy_n(&t.d[0][0], tile_rows * tile_columns, &t.c[0][0]);
         x.c_type = x.d_type;
@@ -226,12 +226,12 @@ inline void multiply_fused(const Matrices& given, Tile& t) {
 // these GPUs, ptxas converts a and b to halves, and makes two products. The first product takes the
 // first two of every four elements along k. The second product takes the last two of the four, and
 // adds its terms to the result of the first product. Then c is added.
-inline void multiply_in_halves(const Matrices& given, Tile& t) {
-    Matrices x = given;
+inline void multiply_in_halves(const Matrices& product, Tile& t) {
+    Matrices x = product;
     const Fields fa = fields_of(x.a_type), fb = fields_of(x.b_type);
     x.a_type = x.b_type = Element::f16;
     x.c_type = x.d_type;
-    x.k = x.step = uint8_t(given.k / 2);
+    x.k = x.step = uint8_t(product.k / 2);
     Tile part;
     const auto to_half = [](double v) { return uint32_t(half_format::narrow(v)); };
     for (int half = 0; half < 2; ++half) {

@@ -104,49 +104,51 @@ void access_matrices(Warp& w, const Op& op) {
 }
 
 // The position of an element of a fragment in its matrix.
-struct Place {
+struct ElementPosition {
     int row, column;
 };
 
 // Returns the position in the matrix of one element of this lane's fragment: element e of register
 // r. The matrix is a, b or c; d is stored like c.
-inline Place place_of(const Matrices& x, int each, int lane, int r, int e) {
+inline ElementPosition position_of(const Matrices& x, int each, int lane, int r, int e) {
     const int group = lane / 4, member = lane % 4;
     // For m8n32, the fragments are those of the transposed 32 x 8 product.
-    const bool turned = x.m == 8 && x.n == 32;
-    const bool halves = x.m != 8 || turned;
+    const bool is_transposed = x.m == 8 && x.n == 32;
+    const bool halves = x.m != 8 || is_transposed;
     // The order of the elements of a.
     const auto across_k = [&](int register_in_tile, int tile_row) {
         const int half = halves ? 8 * (register_in_tile & 1) : 0;
         const int step = halves ? register_in_tile >> 1 : register_in_tile;
-        return Place{tile_row + half + group, 4 * each * step + each * member + e};
+        return ElementPosition{tile_row + half + group, 4 * each * step + each * member + e};
     };
     // The order of the elements of b.
     const auto down_k = [&](int register_in_tile, int tile_column) {
-        return Place{4 * each * register_in_tile + each * member + e, tile_column + group};
+        return ElementPosition{4 * each * register_in_tile + each * member + e,
+                               tile_column + group};
     };
-    const auto other = [](Place p) { return Place{p.column, p.row}; };
+    const auto other = [](ElementPosition p) { return ElementPosition{p.column, p.row}; };
     if (x.operand == 'c') {
         const int in_tile = halves ? 4 / each : 2;
         const int i = (r % in_tile) * each + e, tile = r / in_tile;
-        const Place p{group + 8 * (i >> 1), 2 * member + (i & 1)};
-        if (turned) return other(Place{p.row + 16 * tile, p.column});
-        return x.m == 32 ? Place{p.row + 16 * tile, p.column} : Place{p.row, p.column + 8 * tile};
+        const ElementPosition p{group + 8 * (i >> 1), 2 * member + (i & 1)};
+        if (is_transposed) return other(ElementPosition{p.row + 16 * tile, p.column});
+        return x.m == 32 ? ElementPosition{p.row + 16 * tile, p.column}
+                         : ElementPosition{p.row, p.column + 8 * tile};
     }
     // A tile of a (16 x k or 8 x k elements) takes `of_a` registers, and a tile of b (k x 8) takes
     // `of_b`. The next registers hold the next tiles. If a fragment has more registers than its
     // elements need, the other registers hold copies.
     const int of_a = std::max(1, (halves ? 16 : 8) * x.k / 32 / each);
     const int of_b = std::max(1, 8 * x.k / 32 / each);
-    const bool as_a = (x.operand == 'a') != turned;
+    const bool as_a = (x.operand == 'a') != is_transposed;
     if (as_a) {
-        const int tiles = x.m == 32 || turned ? 2 : 1, tile = r / of_a % tiles;
-        const Place p = across_k(r % of_a, 16 * tile);
-        return turned ? other(p) : p;
+        const int tiles = x.m == 32 || is_transposed ? 2 : 1, tile = r / of_a % tiles;
+        const ElementPosition p = across_k(r % of_a, 16 * tile);
+        return is_transposed ? other(p) : p;
     }
     const int tiles = x.m == 16 && x.n == 16 ? 2 : 1, tile = r / of_b % tiles;
-    const Place p = down_k(r % of_b, 8 * tile);
-    return turned ? other(p) : p;
+    const ElementPosition p = down_k(r % of_b, 8 * tile);
+    return is_transposed ? other(p) : p;
 }
 
 template <Watch watch, ptx::Space space>
@@ -219,7 +221,7 @@ template <Watch watch>
     for (int r = 0; r < registers; ++r) {
         for (int e = 0; e < parts; ++e) {
             for (int i = 0; i < warp_size; ++i) {
-                const Place p = place_of(x, each, i, r, e);
+                const ElementPosition p = position_of(x, each, i, r, e);
                 const uint64_t n = x.by_rows ? uint64_t(p.row) * stride + uint64_t(p.column)
                                              : uint64_t(p.column) * stride + uint64_t(p.row);
                 w.address[i] = base[i] + n * uint64_t(bits) / 8;

@@ -38,8 +38,8 @@ enum class MbarrierUpdate : uint8_t {
 
 class Mbarrier {
   public:
-    static constexpr uint32_t most_arrivals = (1u << 20) - 1;
-    static constexpr int32_t most_bytes = (1 << 20) - 1;
+    static constexpr uint32_t max_arrivals = (1u << 20) - 1;
+    static constexpr int32_t max_bytes = (1 << 20) - 1;
     // The value of uninitialized shared memory on the simulator, and of an mbarrier after inval.
     static constexpr uint64_t invalid = ~uint64_t{0};
 
@@ -54,14 +54,14 @@ class Mbarrier {
     // are the halves of such a word, sets `arrivals` and returns true. Otherwise returns false.
     [[nodiscard]] static bool from_machine_code(uint32_t low, uint32_t high, uint32_t& arrivals) {
         const uint32_t rest = uint32_t(int32_t(low) >> 1);  // 2^20 less the number of arrivals
-        arrivals = most_arrivals + 1 - rest;
+        arrivals = max_arrivals + 1 - rest;
         return (low & 1) == 0 && high == rest << 11;
     }
 
     [[nodiscard]] uint64_t word() const { return word_; }
     [[nodiscard]] bool is_valid() const { return word_ != invalid; }
-    [[nodiscard]] uint32_t pending() const { return uint32_t(word_) & most_arrivals; }
-    [[nodiscard]] uint32_t expected() const { return uint32_t(word_ >> 20) & most_arrivals; }
+    [[nodiscard]] uint32_t pending() const { return uint32_t(word_) & max_arrivals; }
+    [[nodiscard]] uint32_t expected() const { return uint32_t(word_ >> 20) & max_arrivals; }
     [[nodiscard]] int32_t bytes() const { return int32_t(int64_t(word_ << 1) >> 41); }
     [[nodiscard]] uint32_t parity() const { return uint32_t(word_ >> 63); }
 
@@ -77,7 +77,7 @@ class Mbarrier {
         return "";
     }
     [[nodiscard]] const char* expect_one_more() {
-        if (pending() == most_arrivals) return "the mbarrier expects too many arrivals";
+        if (pending() == max_arrivals) return "the mbarrier expects too many arrivals";
         set(pending() + 1, expected(), bytes());
         return "";
     }
@@ -85,13 +85,13 @@ class Mbarrier {
     // negative if more bytes have arrived than were announced so far.
     [[nodiscard]] const char* expect_bytes(int64_t more) {
         const int64_t sum = bytes() + more;
-        if (sum > most_bytes || sum < -most_bytes)
+        if (sum > max_bytes || sum < -max_bytes)
             return "the mbarrier waits for more bytes than it can count (1,048,575)";
         set(pending(), expected(), int32_t(sum));
         return "";
     }
     // Begins the next phase if this phase is complete.
-    void turn() {
+    void advance_if_complete() {
         if (pending() != 0 || bytes() != 0) return;
         set(expected(), expected(), 0);
         word_ ^= uint64_t{1} << 63;

@@ -71,7 +71,7 @@ inline void announce_lane(Warp& w, const Op& op, ptx::Space space, Access access
 // Calls `act` for one lane. Meanwhile, w.mask has only this lane, so that checkers see that no
 // other lane is active.
 template <class F>
-inline void as_lane(Warp& w, int lane, F&& act) {
+inline void with_only_lane(Warp& w, int lane, F&& act) {
     const LaneMask all = w.mask;
     w.mask = 1u << lane;
     act();
@@ -80,7 +80,7 @@ inline void as_lane(Warp& w, int lane, F&& act) {
 
 // Performs a pending bulk copy, and counts its bytes at its mbarrier.
 template <Watch watch>
-void land(Block& block, const BulkCopy& copy) {
+void perform_bulk_copy(Block& block, const BulkCopy& copy) {
     std::byte* const to = block.shared + copy.destination;
     Warp& issuer = block.warps[copy.warp];
     Op op;
@@ -92,21 +92,21 @@ void land(Block& block, const BulkCopy& copy) {
         piece.mask = 1u << copy.lane;
         for (uint32_t at = 0; at < copy.bytes; at += bulk_unit) {
             piece.destination[copy.lane] = to + at;
-            block.announce->landed(block.observer, issuer, piece, piece.mask);
+            block.announce->async_complete(block.observer, issuer, piece, piece.mask);
         }
     }
     if (copy.source)
         std::memcpy(to, copy.source, copy.bytes);
     else
-        land_box(block, copy.box);
+        write_stored_box(block, copy.box);
     std::byte* const host = block.shared + copy.barrier;
     Mbarrier barrier = read_mbarrier(issuer, op, int(copy.lane), host);
     must_be(issuer, op, int(copy.lane), barrier.expect_bytes(-int64_t{copy.bytes}));
-    barrier.turn();
+    barrier.advance_if_complete();
     const uint64_t word = barrier.word();
     std::memcpy(host, &word, sizeof word);
     if constexpr (watch == Watch::faults)
-        as_lane(issuer, int(copy.lane), [&] {
+        with_only_lane(issuer, int(copy.lane), [&] {
             announce_lane<watch>(issuer, op, ptx::Space::shared, Access::atomic, int(copy.lane),
                                  copy.barrier, sizeof word);
         });
@@ -119,7 +119,7 @@ void land(Block& block, const BulkCopy& copy) {
 template <Watch watch>
 void mbarrier_update(Warp& w, const Op& op) {
     const auto kind = op.get<MbarrierOperand>().update;
-    const LaneMask given = w.mask;
+    const LaneMask active = w.mask;
     Resolved r;
     const bool inits = kind == MbarrierUpdate::init || kind == MbarrierUpdate::init_word;
     const Access access = inits || kind == MbarrierUpdate::inval ? Access::store : Access::atomic;
@@ -139,7 +139,7 @@ void mbarrier_update(Warp& w, const Op& op) {
                     !Mbarrier::from_machine_code(amount, w.lanes<const uint32_t>(op.operand[2])[i],
                                                  amount))
                     throw_misuse(w, op, i, "the stored word is not the state of an mbarrier");
-                if (amount == 0 || amount > Mbarrier::most_arrivals)
+                if (amount == 0 || amount > Mbarrier::max_arrivals)
                     throw_misuse(w, op, i, "an mbarrier can expect 1 to 1,048,575 arrivals; got #",
                                  {amount});
                 word = Mbarrier::with(amount).word();
@@ -179,19 +179,19 @@ void mbarrier_update(Warp& w, const Op& op) {
                         break;  // mbarrier.inval: nothing to count
                 }
                 if (kind != MbarrierUpdate::inval) {
-                    if (kind != MbarrierUpdate::expect) b.turn();
+                    if (kind != MbarrierUpdate::expect) b.advance_if_complete();
                     word = b.word();
                 }
             }
             std::memcpy(host, &word, sizeof word);
         });
     }
-    w.mask = given;
+    w.mask = active;
 }
 
 // Performs the pending bulk copies whose mbarrier one of these lanes waits for.
 template <Watch watch>
-void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
+void perform_awaited_copies(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
     Block& block = *w.block;
     for (size_t n = 0; n < block.bulk_copies.size();) {
         const BulkCopy copy = block.bulk_copies[n];
@@ -204,7 +204,7 @@ void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
             continue;
         }
         block.bulk_copies.erase(block.bulk_copies.begin() + ptrdiff_t(n));
-        land<watch>(block, copy);
+        perform_bulk_copy<watch>(block, copy);
     }
 }
 
@@ -213,32 +213,32 @@ void land_for(Warp& w, const Op& op, const Resolved& r, LaneMask lanes) {
 template <Watch watch>
 void mbarrier_wait(Warp& w, const Op& op) {
     Resolved r;
-    const LaneMask given = w.mask;
+    const LaneMask active = w.mask;
     resolve_mbarriers<watch>(w, op, Access::load, r);
     const bool by_parity = op.get<MbarrierOperand>().by_parity;
     const auto* parities = w.lanes<const uint32_t>(op.operand[1]);
     const auto* states = w.lanes<const uint64_t>(op.operand[1]);
     LaneMask done = 0;
-    const auto ask = [&] {
+    const auto test_phases = [&] {
         for_each_lane(r.mask & ~done, [&](int i) {
             const Mbarrier b = read_mbarrier(w, op, i, host_of(r, op, i));
             const uint32_t phase = by_parity ? parities[i] & 1 : Mbarrier(states[i]).parity();
             if (b.parity() != phase) done |= 1u << i;
         });
     };
-    ask();
+    test_phases();
     if (done != r.mask && !w.block->bulk_copies.empty()) {
-        land_for<watch>(w, op, r, r.mask & ~done);
-        ask();
+        perform_awaited_copies<watch>(w, op, r, r.mask & ~done);
+        test_phases();
     }
     if (done && watch != Watch::nothing) {
         w.mask = done;
         resolve_mbarriers<watch>(w, op, Access::load, r);
         announce<watch>(w, op, ptx::Space::shared, Access::load, r.shape);
-        w.mask = given;
+        w.mask = active;
     }
     LaneMask& result = w.predicate(op.operand[0]);
-    result = (result & ~given) | done;
+    result = (result & ~active) | done;
 }
 
 // Returns the address in shared memory that lane i provides, as an offset from the start of the
@@ -305,7 +305,7 @@ template <Watch watch>
 inline void announce_bulk(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
                           uint64_t address, uint32_t bytes) {
     if constexpr (watch == Watch::faults)
-        as_lane(w, lane, [&] {
+        with_only_lane(w, lane, [&] {
             for (uint32_t at = 0; at < bytes; at += bulk_unit)
                 announce_lane<watch>(w, op, space, access, lane, address + at, bulk_unit);
         });

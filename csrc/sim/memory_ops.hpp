@@ -99,7 +99,7 @@ inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
 // Returns base + by. The function is also called for inactive lanes, whose addresses have no
 // meaning. The sum may point outside all memory, and C++ does not define such sums of a pointer and
 // a number. Therefore the function adds integers.
-inline std::byte* displaced(std::byte* base, uint64_t by) {
+inline std::byte* offset_pointer(std::byte* base, uint64_t by) {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + by);
 }
 
@@ -123,7 +123,7 @@ inline void fault(Warp& w, const Op& op, Access access, ptx::Space space, Fault 
 
 // Removes the upper byte from addresses in the block's own shared memory. In machine code, this
 // byte may be the rank of the block.
-inline void take_tag_off(Warp& w) {
+inline void remove_own_tag(Warp& w) {
     const uint64_t tag = w.block->shared_tag;
     for (int i = 0; i < warp_size; ++i)
         if ((w.address[i] & 0xff000000) == tag) w.address[i] -= tag;
@@ -189,7 +189,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         }
     };
     if constexpr (space == ptx::Space::shared) {
-        if (w.block->shared_tag && !of) take_tag_off(w);
+        if (w.block->shared_tag && !of) remove_own_tag(w);
     }
     const auto [low, high, together] = range_of<watch>(w, op, r.shape);
     r.shared_by_blocks = space == ptx::Space::global;
@@ -208,7 +208,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
             } else {
                 const uint64_t origin = 0 - b->address;
                 for (int i = 0; i < warp_size; ++i)
-                    r.lane[i] = displaced(b->host, origin + w.address[i]);
+                    r.lane[i] = offset_pointer(b->host, origin + w.address[i]);
             }
             return;
         }
@@ -236,7 +236,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         r.shape = Shape::scattered;
         std::byte* const base = w.local.data();
         for (int i = 0; i < warp_size; ++i)
-            r.lane[i] = displaced(base, uint64_t(i) * size + w.address[i]);
+            r.lane[i] = offset_pointer(base, uint64_t(i) * size + w.address[i]);
     } else {
         const bool shared = space == ptx::Space::shared;
         std::byte* const base = shared ? (of ? of : w.block)->shared
@@ -249,7 +249,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         if (r.shape != Shape::scattered) {
             r.host = base + low;
         } else {
-            for (int i = 0; i < warp_size; ++i) r.lane[i] = displaced(base, w.address[i]);
+            for (int i = 0; i < warp_size; ++i) r.lane[i] = offset_pointer(base, w.address[i]);
         }
     }
 }

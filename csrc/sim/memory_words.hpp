@@ -27,17 +27,17 @@ struct Words {
 
 // The memory that the 32 lanes of a warp access: lane i accesses `bytes` bytes at the address
 // `first` + i * `stride`.
-struct Span {
+struct AccessedRange {
     uint64_t begin, bytes;
-    Span(uint64_t first, int64_t stride, uint32_t of_lane) {
+    AccessedRange(uint64_t first, int64_t stride, uint32_t of_lane) {
         const uint64_t rise = uint64_t(stride) * (warp_size - 1);
         begin = stride < 0 ? first + rise : first;
         bytes = (stride < 0 ? 0 - rise : rise) + of_lane;
     }
 };
-// The largest stride for which these handlers are used. With a larger stride, the end of a Span
-// could exceed 64 bits.
-inline constexpr int64_t most_stride = int64_t{1} << 48;
+// The largest stride for which these handlers are used. With a larger stride, the end of an
+// AccessedRange could exceed 64 bits.
+inline constexpr int64_t max_stride = int64_t{1} << 48;
 
 // Returns the stride of addresses that are in pairs of 32-bit registers. If the stride is not
 // constant, or if the upper words of the addresses are not all equal, returns `irregular`.
@@ -65,7 +65,7 @@ inline int64_t stride_of_words(Warp& w, const Op& op, const A* a) {
                    : stride_of(a);
     };
     const int64_t stride = watch == Watch::faults ? find() : known_stride(w, op, find);
-    return stride < most_stride && stride > -most_stride ? stride : LaneStrides::irregular;
+    return stride < max_stride && stride > -max_stride ? stride : LaneStrides::irregular;
 }
 
 template <Watch watch>
@@ -106,7 +106,7 @@ inline Words find_words(Warp& w, const Op& op) {
         first += uint64_t(op.memory().offset);
     }
     if (stride == LaneStrides::irregular || ((first | uint64_t(stride)) & (bytes - 1))) return {};
-    const Span span(first, stride, bytes);
+    const AccessedRange span(first, stride, bytes);
     std::byte* host = w.block->shared;
     uint64_t address = 0, size = w.block->shared_bytes;
     if constexpr (space == ptx::Space::global) {

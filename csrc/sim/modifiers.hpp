@@ -16,19 +16,19 @@
 
 namespace coalesce::sim {
 
-// A modifier of an instruction, as a number. String literals are converted to Words at compile
+// A modifier of an instruction, as a number. String literals are converted to Modifiers at compile
 // time. If the list below does not contain a literal, this is a compile-time error. Types (.f32)
-// are not Words. Modifiers::take_type() reads them.
-class Word {
+// are not Modifiers: Modifiers::take_type() reads them.
+class Modifier {
   public:
-    constexpr Word() = default;  // an empty Word, which stands for no modifier
+    constexpr Modifier() = default;  // empty: stands for no modifier
     template <size_t n>
-    consteval Word(const char (&text)[n]) : number_(number_of(text)) {
-        if (number_ == 0) throw "not in the list of words";
+    consteval Modifier(const char (&text)[n]) : number_(number_of(text)) {
+        if (number_ == 0) throw "not in the list of modifiers";
     }
-    // Returns the Word for a text, or an empty Word if the list does not contain the text.
-    [[nodiscard]] static Word named(std::string_view text);
-    constexpr bool operator==(const Word&) const = default;
+    // Returns the Modifier for a text, or an empty one if the list does not contain the text.
+    [[nodiscard]] static Modifier named(std::string_view text);
+    constexpr bool operator==(const Modifier&) const = default;
     constexpr explicit operator bool() const { return number_ != 0; }
 
   private:
@@ -82,10 +82,10 @@ class Modifiers {
     explicit Modifiers(std::span<const std::string_view> modifiers);
 
     // Removes the modifier from the list. Returns false if the list does not contain it.
-    bool take(Word word);
-    // Removes the first of these words that the list contains, and returns it. Returns an empty
-    // Word if the list contains none of them.
-    Word take_one(std::initializer_list<Word> words);
+    bool take(Modifier modifier);
+    // Removes the first of these modifiers that the list contains, and returns it. Returns an empty
+    // Modifier if the list contains none of them.
+    Modifier take_one(std::initializer_list<Modifier> modifiers);
     // Removes the first modifier that is a type (.f32), and returns the type.
     ptx::Type take_type();
     // Removes every modifier that starts with the prefix. The prefixes "L1::" and "L2::" stand for
@@ -96,16 +96,16 @@ class Modifiers {
     [[nodiscard]] ptx::Type type() const;
 
     [[nodiscard]] bool empty() const;
-    [[nodiscard]] bool has(Word word) const;
+    [[nodiscard]] bool has(Modifier modifier) const;
     [[nodiscard]] std::string_view first() const;
 
   private:
-    struct Modifier {
+    struct Entry {
         std::string_view text;
-        Word word;
+        Modifier modifier;
         ptx::Type type = ptx::Type::none;
     };
-    std::vector<Modifier> left_;
+    std::vector<Entry> left_;
 };
 
 }  // namespace coalesce::sim

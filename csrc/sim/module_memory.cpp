@@ -13,10 +13,10 @@ namespace coalesce::sim {
 
 namespace {
 
-constexpr uint64_t most_variable_bytes = uint64_t{1} << 30;
+constexpr uint64_t max_variable_bytes = uint64_t{1} << 30;
 // The limit on the parameters of a kernel, from compute capability 7.0 on (CUDA C++ Programming
 // Guide, "Kernel parameters").
-constexpr uint64_t most_parameter_bytes = 32764;
+constexpr uint64_t max_parameter_bytes = 32764;
 
 }  // namespace
 
@@ -32,11 +32,11 @@ std::shared_ptr<ModuleMemory> lay_out_memory_at(const ptx::Module& module, uint6
         if (v.space != ptx::Space::global && v.space != ptx::Space::constant) return;
         if (v.external) return;
         total += v.bytes();
-        if (v.bytes() > most_variable_bytes || total > most_variable_bytes)
+        if (v.bytes() > max_variable_bytes || total > max_variable_bytes)
             throw LaunchError("the __device__ variables are too large: with `" + v.name +
                               "`, they take " + std::to_string(total >> 20) +
                               " MiB; the simulator supports at most " +
-                              std::to_string(most_variable_bytes >> 20) + " MiB. Pass `" + v.name +
+                              std::to_string(max_variable_bytes >> 20) + " MiB. Pass `" + v.name +
                               "` to the kernel as an array instead");
         const uint64_t address = round_up(next, std::max<uint64_t>(256, v.alignment));
         if (!memory->address_of.emplace(v.name, address).second)
@@ -102,10 +102,10 @@ std::vector<ParameterInfo> lay_out_parameters(const ptx::Function& entry, uint32
             {p.name, p.type, uint32_t(offset), uint32_t(p.bytes()), alignment, p.pointer});
         offset += p.bytes();
     }
-    if (offset > most_parameter_bytes)
+    if (offset > max_parameter_bytes)
         throw LaunchError(entry.name + ": the parameters take " + std::to_string(offset) +
                           " bytes; the parameters of a kernel can take at most " +
-                          std::to_string(most_parameter_bytes));
+                          std::to_string(max_parameter_bytes));
     total_bytes = uint32_t(offset);
     return parameters;
 }

@@ -55,9 +55,9 @@ enum class Hook : uint16_t {
     // An observer with this event also gets an `access` event when the code accesses a .local
     // variable of the running function through its name.
     fault = 1 << 6,
-    // void landed(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that the lanes of
-    // the LaneMask issued are complete.
-    landed = 1 << 7,
+    // void async_complete(const Warp&, const AsyncCopy&, LaneMask): asynchronous copies that the
+    // lanes of the LaneMask issued are complete.
+    async_complete = 1 << 7,
     // void fence(const Warp&, const Op&): a fence of memory is executed.
     fence = 1 << 8,
     // void synchronized(const Warp&, const Op&): the lanes of warp.mask have reconverged. They are
@@ -125,8 +125,9 @@ constexpr bool agrees() {
             return requires(O & o, const Warp& w, const Op& op, const uint64_t* addresses) {
                 o.fault(w, op, Access{}, ptx::Space{}, Fault{}, LaneMask{}, addresses);
             };
-        if constexpr (hook == landed) return requires(O & o, const Warp& w, const AsyncCopy& c) {
-                o.landed(w, c, LaneMask{});
+        if constexpr (hook == async_complete)
+            return requires(O & o, const Warp& w, const AsyncCopy& c) {
+                o.async_complete(w, c, LaneMask{});
             };
         if constexpr (hook == fence) return requires(O & o, const Warp& w, const Op& op) {
                 o.fence(w, op);
@@ -154,7 +155,7 @@ template <class O>
 concept Observer = std::same_as<decltype(O::hooks), const Hooks> &&
     agrees<O, Hook::start>() && agrees<O, Hook::finish>() && agrees<O, Hook::segment>() &&
     agrees<O, Hook::diverged>() && agrees<O, Hook::call>() && agrees<O, Hook::access>() &&
-    agrees<O, Hook::fault>() && agrees<O, Hook::landed>() && agrees<O, Hook::fence>() &&
+    agrees<O, Hook::fault>() && agrees<O, Hook::async_complete>() && agrees<O, Hook::fence>() &&
     agrees<O, Hook::synchronized>() && agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() &&
     agrees<O, Hook::misuse>() && agrees<O, Hook::copied>();
 
@@ -196,9 +197,9 @@ class Observers {
         each<Hook::fault>(
             [&](auto& part) { part.fault(w, op, access, space, fault, lanes, addresses); });
     }
-    void landed(const Warp& w, const AsyncCopy& copy,
-                LaneMask lanes) requires(hooks.has(Hook::landed)) {
-        each<Hook::landed>([&](auto& part) { part.landed(w, copy, lanes); });
+    void async_complete(const Warp& w, const AsyncCopy& copy,
+                        LaneMask lanes) requires(hooks.has(Hook::async_complete)) {
+        each<Hook::async_complete>([&](auto& part) { part.async_complete(w, copy, lanes); });
     }
     void fence(const Warp& w, const Op& op) requires(hooks.has(Hook::fence)) {
         each<Hook::fence>([&](auto& part) { part.fence(w, op); });
@@ -233,7 +234,7 @@ struct Announcements {
     void (*access)(void*, const Warp&, const MemoryEvent&);
     void (*fault)(void*, const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask,
                   const uint64_t*);
-    void (*landed)(void*, const Warp&, const AsyncCopy&, LaneMask);
+    void (*async_complete)(void*, const Warp&, const AsyncCopy&, LaneMask);
     void (*fence)(void*, const Warp&, const Op&);
     bool (*misuse)(void*, const Warp&, const Op&, int lane, const std::string&);
     void (*copied)(void*, const Warp&, const CopyEvent&);
@@ -250,7 +251,8 @@ inline constexpr Announcements announcements_to = {
             static_cast<O*>(o)->fault(w, op, access, space, fault, lanes, addresses);
     },
     [](void* o, const Warp& w, const AsyncCopy& copy, LaneMask lanes) {
-        if constexpr (O::hooks.has(Hook::landed)) static_cast<O*>(o)->landed(w, copy, lanes);
+        if constexpr (O::hooks.has(Hook::async_complete))
+            static_cast<O*>(o)->async_complete(w, copy, lanes);
     },
     [](void* o, const Warp& w, const Op& op) {
         if constexpr (O::hooks.has(Hook::fence)) static_cast<O*>(o)->fence(w, op);

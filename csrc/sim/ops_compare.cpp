@@ -232,7 +232,7 @@ Selection select_compare(const InstructionForm& in, Modifiers& m) {
     if (op != OpCode::setp && op != OpCode::set) return {};
     const uint8_t relations = take_comparison(m);
     if (relations == 0) return {};
-    const Word boolean = m.take_one({"and", "or", "xor"});
+    const Modifier boolean = m.take_one({"and", "or", "xor"});
     const bool ftz = m.take("ftz");
     const Type d = op == OpCode::set ? m.take_type() : Type::pred;
     const Type t = m.take_type();

@@ -396,12 +396,12 @@ Selection select_pack(Modifiers& m) {
 
 Selection select_convert(const InstructionForm& in, Modifiers& m) {
     if (m.take("pack")) return select_pack(m);
-    for (const Word format :
-         {Word("e4m3x2"), Word("e5m2x2"), Word("e2m3x2"), Word("e3m2x2"), Word("e2m1x2")}) {
+    for (const Modifier format : {Modifier("e4m3x2"), Modifier("e5m2x2"), Modifier("e2m3x2"),
+                                  Modifier("e3m2x2"), Modifier("e2m1x2")}) {
         if (m.has(format)) return select_small_float(in, m);
     }
     Round r = Round::none;
-    const Word mode = m.take_one({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
+    const Modifier mode = m.take_one({"rni", "rzi", "rmi", "rpi", "rn", "rz", "rm", "rp", "rna"});
     if (mode == "rna") r = Round::rna;
     if (mode == "rn" || mode == "rni") r = Round::rn;
     if (mode == "rz" || mode == "rzi") r = Round::rz;

@@ -146,7 +146,7 @@ struct maximum {
 };
 // min.NaN and max.NaN: the result is a NaN if either operand is.
 template <class F>
-struct nan_wins {
+struct nan_propagates {
     template <class T>
     static T of(T a, T b) {
         return a != a || b != b ? std::numeric_limits<T>::quiet_NaN() : F::of(a, b);
@@ -261,19 +261,19 @@ Selection approximate(Modifiers& m) {
 }
 
 template <class F>
-Selection extreme(const InstructionForm& in, Modifiers& m) {
+Selection min_max(const InstructionForm& in, Modifiers& m) {
     const bool ftz = m.take("ftz"), nan = m.take("NaN"),
                xorsign = m.take("xorsign") && m.take("abs");
     const Type t = m.take_type();
     if (in.operands.size() == 4) {
         if (xorsign) return {};
-        return nan ? arithmetic<of_three<nan_wins<F>>, 3>(t, ftz)
+        return nan ? arithmetic<of_three<nan_propagates<F>>, 3>(t, ftz)
                    : arithmetic<of_three<F>, 3>(t, ftz);
     }
     if (xorsign)
-        return nan ? arithmetic<xorsign_abs<nan_wins<F>>, 2>(t, ftz)
+        return nan ? arithmetic<xorsign_abs<nan_propagates<F>>, 2>(t, ftz)
                    : arithmetic<xorsign_abs<F>, 2>(t, ftz);
-    return nan ? arithmetic<nan_wins<F>, 2>(t, ftz) : arithmetic<F, 2>(t, ftz);
+    return nan ? arithmetic<nan_propagates<F>, 2>(t, ftz) : arithmetic<F, 2>(t, ftz);
 }
 
 }  // namespace
@@ -324,14 +324,14 @@ Selection select_floating(const InstructionForm& in, Modifiers& m) {
         m.take_type();
         return op == OpCode::abs ? sign<absolute>(type, ftz) : sign<negate>(type, ftz);
     }
-    if (op == OpCode::min) return extreme<minimum>(in, m);
-    if (op == OpCode::max) return extreme<maximum>(in, m);
+    if (op == OpCode::min) return min_max<minimum>(in, m);
+    if (op == OpCode::max) return min_max<maximum>(in, m);
     if (op == OpCode::copysign) {
         m.take_type();
         return select<copy_sign, 2>(type, floats{});
     }
     if (op == OpCode::testp) {
-        const Word what =
+        const Modifier what =
             m.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
         m.take_type();
         const Handler run = with_type<Handler>(type, floats{}, [&](auto v) -> Handler {

@@ -47,7 +47,7 @@ struct exp_2 {
     static float of(float a) { return std::exp2(a); }
 };
 template <class F>
-struct nan_wins {
+struct nan_propagates {
     static float of(float a, float b) { return a != a || b != b ? NAN : F::of(a, b); }
 };
 // min.xorsign.abs and max.xorsign.abs: the smaller or larger magnitude of a and b. The result is
@@ -96,7 +96,7 @@ constexpr bool rare<saturated<F>> = true;
 template <class F>
 constexpr bool rare<relu<F>> = true;
 template <class F>
-constexpr bool rare<nan_wins<F>> = true;
+constexpr bool rare<nan_propagates<F>> = true;
 template <class F>
 constexpr bool rare<xorsign_abs<F>> = true;
 template <class F, class Format, class... H>
@@ -199,12 +199,12 @@ Selection flushed_exp_2(Type type) {
 }
 
 // The modifiers that an instruction has.
-struct Wanted {
+struct HalfModifiers {
     bool ftz, sat, relu;
 };
 
 template <class F, int N>
-Selection arithmetic(Type type, Wanted how) {
+Selection arithmetic(Type type, HalfModifiers how) {
     if (how.ftz) {
         if (how.sat) return flushed<saturated<F>, N>(type);
         return how.relu ? flushed<relu<F>, N>(type) : flushed<F, N>(type);
@@ -214,16 +214,16 @@ Selection arithmetic(Type type, Wanted how) {
 }
 
 template <class F>
-Selection extreme(Type type, bool ftz) {
+Selection min_max(Type type, bool ftz) {
     return ftz ? flushed<F, 2>(type) : on_format<F, 2>(type);
 }
 
 template <class F>
-Selection extreme(Type type, bool ftz, bool nan, bool xorsign) {
+Selection min_max(Type type, bool ftz, bool nan, bool xorsign) {
     if (xorsign)
-        return nan ? extreme<xorsign_abs<nan_wins<F>>>(type, ftz)
-                   : extreme<xorsign_abs<F>>(type, ftz);
-    return nan ? extreme<nan_wins<F>>(type, ftz) : extreme<F>(type, ftz);
+        return nan ? min_max<xorsign_abs<nan_propagates<F>>>(type, ftz)
+                   : min_max<xorsign_abs<F>>(type, ftz);
+    return nan ? min_max<nan_propagates<F>>(type, ftz) : min_max<F>(type, ftz);
 }
 
 }  // namespace
@@ -235,7 +235,7 @@ Selection select_half(const InstructionForm& in, Modifiers& m) {
     const OpCode op = in.code;
     if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma) {
         m.take("rn");
-        Wanted how;
+        HalfModifiers how;
         how.ftz = m.take("ftz");
         how.sat = m.take("sat");
         how.relu = m.take("relu");
@@ -249,8 +249,8 @@ Selection select_half(const InstructionForm& in, Modifiers& m) {
         const bool ftz = m.take("ftz"), nan = m.take("NaN"),
                    xorsign = m.take("xorsign") && m.take("abs");
         m.take_type();
-        return op == OpCode::min ? extreme<minimum>(type, ftz, nan, xorsign)
-                                 : extreme<maximum>(type, ftz, nan, xorsign);
+        return op == OpCode::min ? min_max<minimum>(type, ftz, nan, xorsign)
+                                 : min_max<maximum>(type, ftz, nan, xorsign);
     }
     if (op == OpCode::neg || op == OpCode::abs) {
         const bool ftz = m.take("ftz");

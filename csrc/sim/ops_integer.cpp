@@ -331,7 +331,7 @@ Selection select_sum(OpCode op, Modifiers& m) {
 
 // Chooses the handler of mul, mad or madc.
 Selection select_product(OpCode op, Modifiers& m) {
-    const Word part = m.take_one({"lo", "hi", "wide"});
+    const Modifier part = m.take_one({"lo", "hi", "wide"});
     const bool high = part == "hi", mad = op != OpCode::mul;
     if (op == OpCode::madc) {
         const bool out = m.take("cc");
@@ -365,7 +365,7 @@ Selection select_product_24(OpCode op, Modifiers& m) {
 }
 
 // Chooses the handler of min or max.
-Selection select_extreme(OpCode op, Modifiers& m) {
+Selection select_min_max(OpCode op, Modifiers& m) {
     const bool least = op == OpCode::min;
     if (m.take("relu")) {
         const Type t = m.take_type();
@@ -413,7 +413,7 @@ Selection select_integer(const InstructionForm& in, Modifiers& m) {
             return select_product_24(op, m);
         case OpCode::min:
         case OpCode::max:
-            return select_extreme(op, m);
+            return select_min_max(op, m);
         case OpCode::sad:
             return select<sad, 3>(m.take_type(), integers{});
         case OpCode::div:

@@ -190,7 +190,7 @@ Selection select_lop3(const InstructionForm& in, Modifiers& m) {
 Selection select_prmt(const InstructionForm&, Modifiers& m) {
     m.take_type();
     using any = TypeList<Type::b32>;
-    const Word mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
+    const Modifier mode = m.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
     if (mode == "f4e") return select<permute<1>, 3>(Type::b32, any{});
     if (mode == "b4e") return select<permute<2>, 3>(Type::b32, any{});
     if (mode == "rc8") return select<permute<3>, 3>(Type::b32, any{});

@@ -377,7 +377,7 @@ void needs_slow_division(Warp& w, const Op& op) {
 
 // d is the minimum of a + b and c if the predicate in operand 4 is true, and otherwise the maximum.
 template <class T>
-void add_extreme(Warp& w, const Op& op) {
+void add_min_max(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const T* c = w.lanes<const T>(op.operand[3]);
@@ -390,7 +390,7 @@ void add_extreme(Warp& w, const Op& op) {
 
 // FMNMX: d is the minimum of a and b if the predicate in operand 3 is true, and otherwise the
 // maximum. A NaN is ignored.
-void extreme_float(Warp& w, const Op& op) {
+void min_max_float(Warp& w, const Op& op) {
     const float* a = w.lanes<const float>(op.operand[1]);
     const float* b = w.lanes<const float>(op.operand[2]);
     const LaneMask least = w.predicate(op.operand[3]);
@@ -457,13 +457,13 @@ constexpr MachineHandler handlers[] = {
     {MachineOp::load_bank_b32, &load_bank<uint32_t>},
     {MachineOp::load_bank_b64, &load_bank<uint64_t>},
     {MachineOp::needs_slow_division, &needs_slow_division},
-    {MachineOp::add_extreme_s32, &add_extreme<int32_t>},
-    {MachineOp::add_extreme_u32, &add_extreme<uint32_t>},
+    {MachineOp::add_min_max_s32, &add_min_max<int32_t>},
+    {MachineOp::add_min_max_u32, &add_min_max<uint32_t>},
     {MachineOp::byte_differences,
      &lanewise<byte_differences<false>, uint32_t, uint32_t, uint32_t, uint32_t>},
     {MachineOp::byte_differences_sum,
      &lanewise<byte_differences<true>, uint32_t, uint32_t, uint32_t, uint32_t>},
-    {MachineOp::extreme_f32, &extreme_float},
+    {MachineOp::min_max_f32, &min_max_float},
     {MachineOp::sine_of_turns, &lanewise<sine_of_turns, float, float>},
     {MachineOp::cosine_of_turns, &lanewise<cosine_of_turns, float, float>},
     {MachineOp::nothing, &nothing},

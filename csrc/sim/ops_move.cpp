@@ -192,7 +192,7 @@ void is_in_window(Warp& w, const Op& op) {
 
 void nothing(Warp&, const Op&) {}
 
-uint64_t window_of(Word space) {
+uint64_t window_of(Modifier space) {
     if (space == "shared" || space == "shared::cta" || space == "shared::cluster")
         return shared_window;
     if (space == "local") return local_window;
@@ -256,7 +256,7 @@ Selection select_mov(const InstructionForm& in, Modifiers& m) {
 
 namespace {
 
-Word take_space(Modifiers& m) {
+Modifier take_space(Modifiers& m) {
     return m.take_one({"global", "shared", "shared::cta", "shared::cluster", "local", "const",
                        "param", "param::entry"});
 }
@@ -274,7 +274,7 @@ Selection select_cvta(const InstructionForm&, Modifiers& m) {
 }
 
 Selection select_isspacep(const InstructionForm&, Modifiers& m) {
-    const Word space = take_space(m);
+    const Modifier space = take_space(m);
     Selection s =
         selection(space == "const" ? &is_constant : &is_in_window, {Type::pred, Type::u64});
     s.payload = AddressWindow{window_of(space),
@@ -304,7 +304,7 @@ Selection select_createpolicy(const InstructionForm& request, Modifiers& m) {
         return selection(&lanewise<same, uint64_t, uint64_t>, {Type::b64, Type::b64});
     }
     if (!m.take("fractional")) return {};
-    const Word first = m.take_one(
+    const Modifier first = m.take_one(
         {"L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_unchanged"});
     if (!first || m.take_type() != Type::b64) return {};
     // The priority of the remaining accesses. It is evict_unchanged if the instruction names none.

@@ -116,7 +116,7 @@ void fma_f64(Warp& w, const Op& op) {
 // If b is a NaN, d is set too. Predicate e is set if both a and b are NaNs. Each of the two results
 // is then combined (AND) with the predicate in operand 4.
 template <bool greatest>
-void first_is_extreme(Warp& w, const Op& op) {
+void first_is_min_max(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
     LaneMask first = 0, neither = 0;
@@ -205,8 +205,8 @@ constexpr MachineHandler handlers[] = {
     {MachineOp::add_f64, &pairs2<add_f64>},
     {MachineOp::mul_f64, &pairs2<mul_f64>},
     {MachineOp::fma_f64, &fma_f64},
-    {MachineOp::first_is_least_f64, &first_is_extreme<false>},
-    {MachineOp::first_is_greatest_f64, &first_is_extreme<true>},
+    {MachineOp::first_is_least_f64, &first_is_min_max<false>},
+    {MachineOp::first_is_greatest_f64, &first_is_min_max<true>},
     {MachineOp::in_window, &in_window},
     {MachineOp::add_word_to_pair, &add_to_pair<false>},
     {MachineOp::add_pairs, &add_to_pair<true>},

@@ -91,7 +91,7 @@ Selection select_rounding(const InstructionForm& in, Modifiers& m) {
         op != OpCode::mad && op != OpCode::div && op != OpCode::rcp && op != OpCode::sqrt) {
         return {};
     }
-    const Word mode = m.take_one({"rz", "rm", "rp"});
+    const Modifier mode = m.take_one({"rz", "rm", "rp"});
     if (!mode) return {};
     Selection s;
     const Round round = mode == "rz" ? Round::rz : mode == "rm" ? Round::rm : Round::rp;

@@ -133,7 +133,7 @@ Selection synchronizing(Handler run, const OperandTypes& types, uint8_t destinat
 }
 
 template <class T>
-Handler reduction(Word what) {
+Handler reduction(Modifier what) {
     if (what == "add") return &reduce<add, T>;
     if (what == "min") return &reduce<minimum, T>;
     if (what == "max") return &reduce<maximum, T>;
@@ -145,7 +145,7 @@ Handler reduction(Word what) {
 
 Selection select_shfl(const InstructionForm&, Modifiers& m) {
     const bool sync = m.take("sync");
-    const Word mode = m.take_one({"up", "down", "bfly", "idx"});
+    const Modifier mode = m.take_one({"up", "down", "bfly", "idx"});
     const Type t = m.take_type();
     if (ptx::size_of(t) != 4) return {};
     using enum ShuffleMode;
@@ -162,7 +162,7 @@ Selection select_shfl(const InstructionForm&, Modifiers& m) {
 
 Selection select_vote(const InstructionForm&, Modifiers& m) {
     if (!m.take("sync")) return {};
-    const Word what = m.take_one({"all", "any", "uni", "ballot"});
+    const Modifier what = m.take_one({"all", "any", "uni", "ballot"});
     const Type t = m.take_type();
     if (t != (what == "ballot" ? Type::b32 : Type::pred)) return {};
     return synchronizing(&vote, {t, Type::pred, Type::u32}, 1,
@@ -187,7 +187,7 @@ Selection select_match(const InstructionForm&, Modifiers& m) {
 
 Selection select_redux(const InstructionForm&, Modifiers& m) {
     m.take("sync");
-    const Word what = m.take_one({"add", "min", "max", "and", "or", "xor"});
+    const Modifier what = m.take_one({"add", "min", "max", "and", "or", "xor"});
     const Type t = m.take_type();
     if (ptx::size_of(t) != 4 || t == Type::f32) return {};
     return synchronizing(t == Type::s32 ? reduction<int32_t>(what) : reduction<uint32_t>(what),

@@ -15,11 +15,11 @@ using ptx::Operand;
 // on, and variables have the following ones. A set contains at most 8 origins, because larger sets
 // do not help to name an address.
 using Origins = std::vector<uint32_t>;
-constexpr size_t most_origins = 8;
+constexpr size_t max_origins = 8;
 
 bool add(Origins& to, uint32_t origin) {
     const auto at = std::lower_bound(to.begin(), to.end(), origin);
-    if ((at != to.end() && *at == origin) || to.size() >= most_origins) return false;
+    if ((at != to.end() && *at == origin) || to.size() >= max_origins) return false;
     to.insert(at, origin);
     return true;
 }
@@ -32,7 +32,7 @@ bool add(Origins& to, const Origins& from) {
 
 // Returns which operands may point into the same array as the result of an instruction: the index
 // of the first such operand, and the number of consecutive ones. Returns {0, 0} if there are none.
-std::pair<size_t, size_t> carriers(OpCode code) {
+std::pair<size_t, size_t> pointer_operands(OpCode code) {
     switch (code) {
         case OpCode::mad:
             return {3, 1};
@@ -127,7 +127,7 @@ class OriginFinder {
             if (traits_[n].code == OpCode::ld && loads_parameter(in)) {
                 from = of_operand(in.operands[1]);
             } else {
-                const auto [first, count] = carriers(traits_[n].code);
+                const auto [first, count] = pointer_operands(traits_[n].code);
                 for (size_t i = first; i < first + count && i < in.operands.size(); ++i)
                     add(from, of_operand(in.operands[i]));
             }
@@ -180,7 +180,7 @@ class OriginFinder {
         }
         if (!address || in.has("param")) return origin;
         Origins from = of_operand(*address);
-        if (from.size() > 1 && from.size() < most_origins) {
+        if (from.size() > 1 && from.size() < max_origins) {
             std::erase_if(from, [&](uint32_t n) { return n < pointer_.size() && !pointer_[n]; });
         }
         if (from.size() != 1) return origin;

@@ -10,7 +10,7 @@
 namespace coalesce::sim {
 
 // The limit on static shared memory of a block (ptxas: "uses too much shared data").
-static constexpr uint64_t most_static_shared_bytes = 48 * 1024;
+static constexpr uint64_t max_static_shared_bytes = 48 * 1024;
 
 // The size of the memory at %reserved_smem_offset_1 ("CG can expect at least 288 bytes available in
 // reserved shared", cooperative_groups/details/memory.h).
@@ -40,7 +40,7 @@ static void record_requirements(Program& program, const ptx::Module& module,
     const std::string_view called = callee_name(in);
     if ((called == "malloc" || called == "free") && !has_body(module, called))
         program.allocates = true;
-    if (in.text.find("%envreg2") != std::string_view::npos) program.asks_for_grid = true;
+    if (in.text.find("%envreg2") != std::string_view::npos) program.uses_grid_workspace = true;
     if (in.text.find("%reserved_smem_offset_1") != std::string_view::npos)
         program.system_shared_bytes = cooperative_groups_bytes;
     if (traits_of(full_opcode(in)).cluster) program.has_clusters = true;
@@ -69,12 +69,12 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
     }
     const SharedLayout shared = lay_out_shared(module, graph);
     for (const auto& [v, offset] : shared.variables) {
-        if (v->bytes() > most_static_shared_bytes || offset + v->bytes() > most_static_shared_bytes)
+        if (v->bytes() > max_static_shared_bytes || offset + v->bytes() > max_static_shared_bytes)
             throw LaunchError(
                 program.kernel + ": a block has too much static shared memory: with `" +
                 readable(v->name) + "`, it has " + std::to_string(offset + v->bytes()) +
                 " bytes of static shared memory; at most " +
-                std::to_string(most_static_shared_bytes) +
+                std::to_string(max_static_shared_bytes) +
                 " bytes are allowed. For more, declare the array as extern "
                 "__shared__, and pass its size as shared_bytes of the launch");
         const auto [at, fresh] = program.shared_variables.emplace(

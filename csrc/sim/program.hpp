@@ -329,7 +329,7 @@ struct Program {
     bool recursive = false;
     bool allocates = false;  // the kernel calls malloc or free
     // True if the kernel reads the address of a cooperative launch's workspace (grid_workspace).
-    bool asks_for_grid = false;
+    bool uses_grid_workspace = false;
     // The size from __cluster_dims__. Zeros mean that the kernel has none.
     uint32_t cluster[3] = {};
     bool has_clusters = false;  // the kernel can only be launched with clusters

@@ -41,7 +41,7 @@ Type type_of_operand(const ptx::Instruction& in, OpCode code, size_t n) {
 // Returns the type of the values in a register. This is the declared type, unless the declared type
 // is only a width (.b32). In that case, it is the type that the instructions with this register
 // use.
-Type meaning(Type declared, const Uses& uses) {
+Type value_type(Type declared, const Uses& uses) {
     const bool by_width = declared == Type::b8 || declared == Type::b16 || declared == Type::b32 ||
                           declared == Type::b64;
     if (!by_width) return declared;
@@ -115,7 +115,7 @@ FunctionRegisters describe_registers(const ptx::Function& function, std::span<co
     for (uint32_t r = 0; r < registers.size(); ++r) {
         RegisterPlace place;
         place.name = registers[r].name;
-        place.type = meaning(registers[r].type, uses[leader(r)]);
+        place.type = value_type(registers[r].type, uses[leader(r)]);
         if (ranges[r].first <= ranges[r].last) {
             place.slot = slots[r];
             place.first = first_instruction + ranges[r].first;

@@ -58,7 +58,7 @@ inline TensorMap tensor_map_of(Warp& w, const Op& op, int i, uint32_t rank) {
 template <class F>
 inline void for_each_row(Warp& w, const Op& op, const TensorCopy& copy, const TensorMap& map, int i,
                          F&& visit) {
-    int64_t at[most_dimensions];
+    int64_t at[max_dimensions];
     for (uint32_t d = 0; d < map.rank; ++d) at[d] = w.lanes<const int32_t>(copy.coordinate[d])[i];
     const int64_t item = bytes_of(map.element), extent = int64_t(map.extent[0]);
     if (at[0] * item % int64_t{bulk_unit} != 0) throw_misaligned_box(w, op, i, at[0], item);
@@ -185,8 +185,8 @@ inline void start_box(Warp& w, const Op& op, int i, uint32_t bytes, uint32_t bar
                       const TensorBox& box) {
     if (!check_mbarrier_of_copy<watch>(w, op, i, barrier)) return;
     announce_box<watch>(w, op, Access::async_copy, i, box);
-    w.block->bulk_copies.push_back(
-        {op.pc, w.index, uint32_t(i), bytes, barrier, box.start, nullptr, keep_box(*w.block, box)});
+    w.block->bulk_copies.push_back({op.pc, w.index, uint32_t(i), bytes, barrier, box.start, nullptr,
+                                    store_box(*w.block, box)});
 }
 
 template <Watch watch>

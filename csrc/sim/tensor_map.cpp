@@ -31,10 +31,10 @@ constexpr uint32_t largest_box = 256, largest_step = 8;
 struct Layout {
     uint64_t mark, checksum, address;
     uint8_t element, rank, swizzle, nan;
-    uint32_t last[most_dimensions];  // the extents minus 1
-    uint64_t stride[most_dimensions - 1];
-    uint16_t box[most_dimensions];
-    uint8_t step[most_dimensions];
+    uint32_t last[max_dimensions];  // the extents minus 1
+    uint64_t stride[max_dimensions - 1];
+    uint16_t box[max_dimensions];
+    uint8_t step[max_dimensions];
     uint8_t unused[33];
 };
 static_assert(sizeof(Layout) == tensor_map_bytes);
@@ -93,7 +93,7 @@ uint64_t TensorMap::rows() const {
 
 // Checks the rules of the CUDA driver API for cuTensorMapEncodeTiled().
 std::string problem(const TensorMap& map) {
-    if (map.rank < 1 || map.rank > most_dimensions)
+    if (map.rank < 1 || map.rank > max_dimensions)
         return "a tensor map has 1 to 5 dimensions; got " + std::to_string(map.rank);
     if (uint32_t(map.element) >= map_elements)
         return "tensor maps with elements of type " + std::to_string(uint32_t(map.element)) +
@@ -174,7 +174,7 @@ std::optional<TensorMap> tensor_map_in(const std::byte* bytes) {
     return map;
 }
 
-void put_box(const TensorBox& box, std::byte* shared) {
+void write_box(const TensorBox& box, std::byte* shared) {
     std::vector<std::byte> row(box.row_bytes);
     const uint16_t outside = box.nan ? nan_outside : 0;
     for (size_t n = 0; n < box.rows.size(); ++n) {
@@ -190,14 +190,14 @@ void put_box(const TensorBox& box, std::byte* shared) {
     }
 }
 
-uint32_t keep_box(Block& block, const TensorBox& box) {
+uint32_t store_box(Block& block, const TensorBox& box) {
     block.boxes.emplace(block.next_box, box);
     return block.next_box++;
 }
 
-void land_box(Block& block, uint32_t number) {
+void write_stored_box(Block& block, uint32_t number) {
     const auto box = block.boxes.find(number);
-    put_box(box->second, block.shared);
+    write_box(box->second, block.shared);
     block.boxes.erase(box);
 }
 

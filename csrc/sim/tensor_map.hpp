@@ -24,7 +24,7 @@ namespace coalesce::sim {
 struct Block;
 
 inline constexpr size_t tensor_map_bytes = 128, tensor_map_alignment = 64;
-inline constexpr uint32_t most_dimensions = 5;
+inline constexpr uint32_t max_dimensions = 5;
 
 // The values of CUtensorMapDataType in cuda.h, in the same order.
 enum class MapElement : uint8_t {
@@ -68,13 +68,13 @@ struct TensorMap {
     uint32_t rank = 0;
     Swizzle swizzle = Swizzle::none;
     bool nan = false;  // elements outside the array are read as NaN, not as zero
-    std::array<uint64_t, most_dimensions> extent{};  // the number of elements in each dimension
+    std::array<uint64_t, max_dimensions> extent{};  // the number of elements in each dimension
     // The distance in bytes between neighbouring elements in each dimension. The entry of dimension
     // 0 is not used, because its elements are adjacent.
-    std::array<uint64_t, most_dimensions> stride{};
+    std::array<uint64_t, max_dimensions> stride{};
     // `box` is the size of a box in each dimension, in elements. `step` has the element strides:
     // with a step of 2, every second element is copied.
-    std::array<uint32_t, most_dimensions> box{}, step{};
+    std::array<uint32_t, max_dimensions> box{}, step{};
 
     // Returns the number of elements of a box that are copied along a dimension.
     [[nodiscard]] uint32_t copied(uint32_t dimension) const {
@@ -102,8 +102,8 @@ using TensorMapBytes = std::array<std::byte, tensor_map_bytes>;
 // Program::tensor_copies.
 struct TensorCopy {
     uint32_t rank = 0;
-    Locator coordinate[most_dimensions] = {no_operand, no_operand, no_operand, no_operand,
-                                           no_operand};
+    Locator coordinate[max_dimensions] = {no_operand, no_operand, no_operand, no_operand,
+                                          no_operand};
     Locator shared = no_operand, barrier = no_operand;
     int32_t shared_offset = 0, barrier_offset = 0;
     bool narrow_shared = false, narrow_barrier = false;
@@ -141,11 +141,11 @@ struct TensorBox {
 };
 
 // Stores a box in Block::boxes until its copy is performed. Returns its number.
-[[nodiscard]] uint32_t keep_box(Block& block, const TensorBox& box);
+[[nodiscard]] uint32_t store_box(Block& block, const TensorBox& box);
 // Writes the box with this number to the block's shared memory, and removes it from Block::boxes.
-void land_box(Block& block, uint32_t number);
+void write_stored_box(Block& block, uint32_t number);
 
 // Writes a box to a block's shared memory.
-void put_box(const TensorBox& box, std::byte* shared);
+void write_box(const TensorBox& box, std::byte* shared);
 
 }  // namespace coalesce::sim

@@ -32,11 +32,11 @@ std::string problem(const TextureObject& o) {
     if (!channels || !bits)
         return "a texel has 1, 2 or 4 channels, which are integers of 8, 16 or 32 bits or floats "
                "of 16 or 32 bits";
-    constexpr uint32_t most_linear = 1u << 28, most = 1u << 17, most_layers = 1u << 12;
+    constexpr uint32_t max_linear = 1u << 28, most = 1u << 17, max_layers = 1u << 12;
     const bool linear = o.memory == TextureMemory::linear;
     if (o.width == 0 || o.height == 0 || o.depth == 0 || o.layers == 0 ||
-        o.width > (linear ? most_linear : most) || o.height > most || o.depth > most ||
-        o.layers > most_layers || o.levels == 0 || o.levels > 32)
+        o.width > (linear ? max_linear : most) || o.height > most || o.depth > most ||
+        o.layers > max_layers || o.levels == 0 || o.levels > 32)
         return "an extent is 0 or larger than a GPU allows";
     if (o.row_bytes < uint64_t{o.width} * o.texel_bytes() || o.row_bytes >> 40)
         return "the pitch is smaller than a row";
@@ -97,7 +97,7 @@ namespace {
 
 // The texels along one dimension between which a fetch interpolates. The index -1 stands for the
 // color of the border.
-struct Span {
+struct TexelPair {
     int64_t first = 0, second = 0;
     int32_t weight = 0;  // the weight of the second texel, in units of 1/256
 };
@@ -122,7 +122,7 @@ AddressMode mode_of(const TextureObject& o, uint32_t dimension) {
 }
 
 // Returns std::floor(x). std::floor() itself is a slow function call on older processors.
-int64_t whole(double x) {
+int64_t floor_to_integer(double x) {
     const auto truncated = int64_t(x);
     return truncated - (double(truncated) > x ? 1 : 0);
 }
@@ -139,19 +139,19 @@ Position position(float x, bool normalized, uint32_t extent, AddressMode mode) {
     // The result must fit in 63 bits. Beyond these limits, a texel does not depend on the
     // coordinate.
     const double limit = repeats ? 0x1p40 : normalized ? 0x1p20 : 0x1p30;
-    int64_t fixed = whole(std::clamp(double(x), -limit, limit) * (1 << position_bits));
+    int64_t fixed = floor_to_integer(std::clamp(double(x), -limit, limit) * (1 << position_bits));
     if (repeats) fixed &= (2 << position_bits) - 1;  // both modes repeat after two periods
     return normalized ? fixed * extent : fixed;
 }
 
-Span nearest(Position at, uint32_t extent, AddressMode mode) {
+TexelPair nearest(Position at, uint32_t extent, AddressMode mode) {
     const int64_t i = in_range(at >> position_bits, extent, mode);
     return {i, i, 0};
 }
 
 // Returns the two texels around a position, for linear filtering. The distance from the center of
 // the first texel, rounded to a multiple of 1/256, is the weight of the second texel.
-Span between(Position at, uint32_t extent, AddressMode mode) {
+TexelPair texels_around(Position at, uint32_t extent, AddressMode mode) {
     constexpr Position half_texel = Position{1} << (position_bits - 1);
     constexpr int below_weight = position_bits - 8;
     const int64_t fixed = (at - half_texel + (1 << (below_weight - 1))) >> below_weight;
@@ -182,7 +182,7 @@ int32_t stored_channel(const TextureObject& o, const std::byte* texel, uint32_t 
 }
 
 // Returns the largest value of an integer channel.
-int32_t largest(const TextureObject& o) {
+int32_t largest_value(const TextureObject& o) {
     return int32_t((1u << (o.channel_bits - (o.kind == TexelKind::integer ? 1 : 0))) - 1);
 }
 
@@ -193,7 +193,7 @@ uint32_t read_channel(const TextureObject& o, int32_t stored) {
                    ? uint32_t(stored)
                    : std::bit_cast<uint32_t>(COALESCE_ISA::half_to_float(uint16_t(stored)));
     if (!o.normalized_read) return uint32_t(stored);
-    return std::bit_cast<uint32_t>(std::max(float(stored) / float(largest(o)), -1.0f));
+    return std::bit_cast<uint32_t>(std::max(float(stored) / float(largest_value(o)), -1.0f));
 }
 
 // Returns the color of the border as a stored channel. If the texels are integers, the hardware
@@ -205,7 +205,7 @@ int32_t border_channel(const TextureObject& o, uint32_t n) {
     if (o.normalized_read) {
         const float least = o.kind == TexelKind::integer ? -1.0f : 0.0f;
         const float inside = std::isnan(color) ? 0.0f : std::clamp(color, least, 1.0f);
-        return int32_t(std::lrint(inside * float(largest(o))));
+        return int32_t(std::lrint(inside * float(largest_value(o))));
     }
     std::byte bytes[4];
     std::memcpy(bytes, &color, 4);
@@ -214,8 +214,8 @@ int32_t border_channel(const TextureObject& o, uint32_t n) {
 
 // The place of a point in the array: the texels around it in each dimension, the layer, and the
 // level.
-struct Place {
-    Span span[3];
+struct SamplePosition {
+    TexelPair span[3];
     uint32_t layer = 0, level = 0;
 };
 
@@ -228,7 +228,7 @@ class Reader {
         : o_(o), data_(data), read_(read) {}
 
     // Returns the channels of a texel. An index of -1 stands for the color of the border.
-    Stored texel(const Place& at, int64_t x, int64_t y, int64_t z) {
+    Stored texel(const SamplePosition& at, int64_t x, int64_t y, int64_t z) {
         Stored stored{};
         if (x < 0 || y < 0 || z < 0) {
             for (uint32_t n = 0; n < o_.channels; ++n) stored[n] = border_channel(o_, n);
@@ -245,7 +245,7 @@ class Reader {
     }
 
     // Returns what a fetch without a filter returns.
-    TexelBits nearest_texel(const Place& at) {
+    TexelBits nearest_texel(const SamplePosition& at) {
         const Stored stored = texel(at, at.span[0].first, at.span[1].first, at.span[2].first);
         TexelBits bits{};
         for (uint32_t n = 0; n < o_.channels; ++n) bits[n] = read_channel(o_, stored[n]);
@@ -253,8 +253,8 @@ class Reader {
     }
 
     // Adds the texels around a place to a sum. Their weights add up to `share`.
-    void add(const Place& at, int32_t share, FilterSum (&sums)[4]) {
-        const Span& z = at.span[2];
+    void add(const SamplePosition& at, int32_t share, FilterSum (&sums)[4]) {
+        const TexelPair& z = at.span[2];
         const int32_t back = weight_of(share, z.weight);
         add_slice(at, z.first, share - back, sums);
         if (back) add_slice(at, z.second, back, sums);
@@ -266,9 +266,9 @@ class Reader {
 
     // The weights of the four texels of a slice add up to `share`. For each x, one weight is
     // rounded, and the weight of the other y is the rest.
-    void add_slice(const Place& at, int64_t z, int32_t share, FilterSum (&sums)[4]) {
+    void add_slice(const SamplePosition& at, int64_t z, int32_t share, FilterSum (&sums)[4]) {
         for (FilterSum& sum : sums) sum.begin_slice();
-        const Span &x = at.span[0], &y = at.span[1];
+        const TexelPair &x = at.span[0], &y = at.span[1];
         const int32_t right = weight_of(share, x.weight), left = share - right;
         const int32_t lower_right = weight_of(right, y.weight);
         const int32_t upper_left = weight_of(left, 256 - y.weight);
@@ -325,10 +325,10 @@ uint32_t extent_of(const TextureObject& o, uint32_t dimension, uint32_t level) {
                             : o.depth_of(level);
 }
 
-Place place_of(const TextureObject& o, const TextureAccess& access, const TexturePoint& point,
-               uint32_t level, bool linear) {
+SamplePosition sample_position(const TextureObject& o, const TextureAccess& access,
+                               const TexturePoint& point, uint32_t level, bool linear) {
     const bool on_cube = access.geometry.cube;
-    Place at;
+    SamplePosition at;
     at.level = level;
     const uint32_t layers = o.layers / (on_cube ? 6 : 1);
     at.layer = access.geometry.layered ? std::min(point.layer, layers - 1) : 0;
@@ -339,13 +339,13 @@ Place place_of(const TextureObject& o, const TextureAccess& access, const Textur
         const AddressMode mode = mode_of(o, d);
         const Position x =
             position(coordinate[d], o.normalized_coordinates || on_cube, extent, mode);
-        at.span[d] = linear ? between(x, extent, mode) : nearest(x, extent, mode);
+        at.span[d] = linear ? texels_around(x, extent, mode) : nearest(x, extent, mode);
     }
     // For a one-dimensional array, the hardware fetches as if there were a second dimension with
     // one texel, and y were 0. In the address mode `border`, half of the result is therefore the
     // color of the border.
     if (linear && access.geometry.dimensions == 1 && !on_cube)
-        at.span[1] = between(0, 1, mode_of(o, 1));
+        at.span[1] = texels_around(0, 1, mode_of(o, 1));
     return at;
 }
 
@@ -353,7 +353,7 @@ Place place_of(const TextureObject& o, const TextureAccess& access, const Textur
 // every address mode. The coordinates count the texels of the level that the instruction selects.
 TexelBits at_integers(const TextureObject& o, const TextureAccess& access,
                       const TexturePoint& point, Reader& reader) {
-    Place at;
+    SamplePosition at;
     if (o.levels > 1 && access.level_form != LevelForm::base)
         at.level = uint32_t(
             std::clamp<double>(std::isnan(point.level) ? 0 : point.level, 0, o.levels - 1));
@@ -374,22 +374,24 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
     if (o.memory == TextureMemory::linear) {
         const int64_t x = access.integer_coordinates ? point.integer[0] : -1;
         if (x < 0 || x >= int64_t{o.width}) return {};
-        Place at;
+        SamplePosition at;
         at.span[0] = {x, x, 0};
         return reader.nearest_texel(at);
     }
     if (access.integer_coordinates) return at_integers(o, access, point, reader);
     const auto sum = [&](uint32_t low, uint32_t high, int32_t weight) {
         FilterSum sums[4] = {FilterSum(o), FilterSum(o), FilterSum(o), FilterSum(o)};
-        reader.add(place_of(o, access, point, low, o.linear_filter), 256 - weight, sums);
-        if (weight) reader.add(place_of(o, access, point, high, o.linear_filter), weight, sums);
+        reader.add(sample_position(o, access, point, low, o.linear_filter), 256 - weight, sums);
+        if (weight)
+            reader.add(sample_position(o, access, point, high, o.linear_filter), weight, sums);
         TexelBits bits{};
         for (uint32_t n = 0; n < o.channels; ++n) bits[n] = sums[n].bits();
         return bits;
     };
     const auto at_level = [&](uint32_t level) {
-        return o.linear_filter ? sum(level, level, 0)
-                               : reader.nearest_texel(place_of(o, access, point, level, false));
+        return o.linear_filter
+                   ? sum(level, level, 0)
+                   : reader.nearest_texel(sample_position(o, access, point, level, false));
     };
     if (o.levels == 1) return at_level(0);
     // Levels are multiples of 1/256, rounded towards zero.
@@ -397,8 +399,8 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
         return int(std::clamp(std::isnan(level) ? 0.0 : double(level), -1000.0, 1000.0) * 256);
     };
     const int last = 256 * int(o.levels - 1);
-    const int least = std::clamp(fixed(o.least_level), 0, last);
-    const int most = std::clamp(fixed(o.most_level), least, last);
+    const int least = std::clamp(fixed(o.min_level), 0, last);
+    const int most = std::clamp(fixed(o.max_level), least, last);
     // Without a level, machine code asks for level -32, which is the least level for every bias.
     const int level = access.level_form == LevelForm::base
                           ? least
@@ -412,8 +414,8 @@ TexelBits fetch(const TextureObject& o, const TextureAccess& access, const Textu
 TexelBits gather(const TextureObject& o, const TextureAccess& access, const TexturePoint& point,
                  const std::byte* data, TexelList& read) {
     Reader reader(o, data, read);
-    const Place at = place_of(o, access, point, 0, true);
-    const Span &x = at.span[0], &y = at.span[1];
+    const SamplePosition at = sample_position(o, access, point, 0, true);
+    const TexelPair &x = at.span[0], &y = at.span[1];
     const auto one = [&](int64_t column, int64_t row) {
         return read_channel(o, reader.texel(at, column, row, 0)[access.component]);
     };
@@ -438,7 +440,7 @@ float level_of(const TextureObject& o, const float (&dx)[3], const float (&dy)[3
         if (!std::isfinite(x[n]) || !std::isfinite(y[n])) return beyond_all_levels;
     // The formula was found by comparing levels with those of an H100, which differ by less than
     // 2/256 from these. Derivatives in three dimensions were not compared.
-    const auto length = [](const double (&v)[3]) {
+    const auto length = [](const double(&v)[3]) {
         const double a = std::fabs(v[0]), b = std::fabs(v[1]), c = std::fabs(v[2]);
         const double largest = std::max({a, b, c});
         return largest + 11.0 / 32 * (a + b + c - largest);
@@ -448,7 +450,7 @@ float level_of(const TextureObject& o, const float (&dx)[3], const float (&dy)[3
     return most > 0 ? float(std::log2(most)) : 0.0f;
 }
 
-uint32_t answer(const TextureObject& o, TextureQuery query, uint32_t level) {
+uint32_t query_result(const TextureObject& o, TextureQuery query, uint32_t level) {
     // Values of cl_channel_type and cl_channel_order in OpenCL's header cl.h, which PTX uses.
     constexpr uint32_t snorm8 = 0x10d0, snorm16 = 0x10d1, unorm8 = 0x10d2, unorm16 = 0x10d3;
     constexpr uint32_t s8 = 0x10d7, u8 = 0x10da, half = 0x10dd, order_r = 0x10b0, order_rg = 0x10b2,

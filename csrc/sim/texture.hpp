@@ -54,7 +54,7 @@ struct TextureObject {
     bool normalized_coordinates = false;
     bool normalized_read = false;  // integers are read as numbers from 0 to 1, or from -1 to 1
     bool linear_between_levels = false;
-    float level_bias = 0, least_level = 0, most_level = 0;
+    float level_bias = 0, min_level = 0, max_level = 0;
     float border[4] = {};
 
     [[nodiscard]] uint32_t texel_bytes() const { return uint32_t{channels} * channel_bits / 8; }
@@ -111,7 +111,7 @@ enum class TextureQuery : uint8_t {
     levels,
 };
 // What a surface instruction does if its coordinates are outside the surface.
-enum class Beyond : uint8_t { trap, clamp, zero };
+enum class OutOfRange : uint8_t { trap, clamp, zero };
 enum class LevelForm : uint8_t { base, level, gradient };
 
 // A texture or surface instruction. Its Op has an index into Program::texture_accesses.
@@ -120,7 +120,7 @@ struct TextureAccess {
     bool integer_coordinates = false;
     LevelForm level_form = LevelForm::base;
     uint8_t component = 0;  // for tld4: the channel that is read
-    Beyond beyond = Beyond::trap;
+    OutOfRange out_of_range = OutOfRange::trap;
     TextureQuery query = TextureQuery::width;
     // For surface instructions: the number of bytes of a register that hold the value, and the
     // number of bytes of the register in each lane (2, 4 or 8).
@@ -169,6 +169,7 @@ using TexelBits = std::array<uint32_t, 4>;
 [[nodiscard]] float level_of(const TextureObject& object, const float (&dx)[3],
                              const float (&dy)[3]);
 // Returns a property of the object. Extents are those of a level.
-[[nodiscard]] uint32_t answer(const TextureObject& object, TextureQuery query, uint32_t level = 0);
+[[nodiscard]] uint32_t query_result(const TextureObject& object, TextureQuery query,
+                                    uint32_t level = 0);
 
 }  // namespace coalesce::sim

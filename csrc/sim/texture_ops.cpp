@@ -193,7 +193,7 @@ SurfacePlace surface_place(Warp& w, const TextureObject& o, const TextureAccess&
     if (a.layer != no_operand) layer = w.lanes<const int32_t>(a.layer)[i];
     const auto hold = [&](int64_t& x, int64_t most) {
         if (x >= 0 && x <= most) return;
-        if (a.beyond == Beyond::clamp)
+        if (a.out_of_range == OutOfRange::clamp)
             x = std::clamp<int64_t>(x, 0, std::max<int64_t>(most, 0));
         else
             at.outside = true;
@@ -205,7 +205,7 @@ SurfacePlace surface_place(Warp& w, const TextureObject& o, const TextureAccess&
     hold(place[1], int64_t{o.height} - 1);
     hold(place[2], int64_t{o.depth} - 1);
     // A negative layer is clamped to the last one, as if it were unsigned.
-    if (layer < 0 && a.beyond == Beyond::clamp) layer = o.layers;
+    if (layer < 0 && a.out_of_range == OutOfRange::clamp) layer = o.layers;
     hold(layer, int64_t{o.layers} - 1);
     at.offset = uint64_t(place[0]) + uint64_t(place[1]) * o.row_bytes +
                 uint64_t(o.layered || o.cube ? layer : place[2]) * o.slice_bytes_of(0);
@@ -220,7 +220,7 @@ void access_surface(Warp& w, const Op& op, Access access, F&& act) {
     const uint32_t bytes = uint32_t{a.value_bytes} * a.count;
     for_each_object(w, op, [&](const BoundObject& f, int i) {
         const SurfacePlace at = surface_place(w, f.object, a, i);
-        const bool trapped = at.outside && a.beyond == Beyond::trap;
+        const bool trapped = at.outside && a.out_of_range == OutOfRange::trap;
         if (trapped || at.misaligned) {
             const Fault why = at.misaligned ? Fault::misaligned : Fault::outside;
             // The address is only used to find the name of the array.
@@ -301,7 +301,7 @@ void query_texture(Warp& w, const Op& op) {
     for_each_object(w, op, [&](const BoundObject& f, int i) {
         const uint32_t level =
             a.queried_level == no_operand ? 0 : w.lanes<const uint32_t>(a.queried_level)[i];
-        values[i] = answer(f.object, a.query, level);
+        values[i] = query_result(f.object, a.query, level);
     });
     for_each_lane(w.mask, [&](int i) { w.lanes<uint32_t>(a.value[0])[i] = values[i]; });
 }

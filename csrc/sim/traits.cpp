@@ -54,7 +54,7 @@ void read_ptx(Traits& t, const Parts& parts) {
     t.cluster = t.cluster || (ordinary && parts.has("shared::cluster"));
     t.elements = !vectors ? 1 : parts.has("v2") ? 2 : parts.has("v4") ? 4 : parts.has("v8") ? 8 : 1;
     t.scope = parts.has("cta") ? ThreadScope::block : ThreadScope::device;
-    t.passes_l1 = strong || parts.any({"cg", "cv"});
+    t.bypasses_l1 = strong || parts.any({"cg", "cv"});
     // Some fences do not order ordinary accesses with each other. fence.proxy orders ordinary
     // accesses with asynchronous copies, and fence.mbarrier_init is for the initialization of
     // mbarriers.
@@ -72,7 +72,7 @@ void read_ptx(Traits& t, const Parts& parts) {
 
 void read_machine_code(Traits& t, const Parts& parts) {
     t.strong = t.atomic || parts.any({"STRONG", "MMIO"});
-    t.passes_l1 = parts.has("BYPASS") || (parts.has("STRONG") && parts.any({"GPU", "SYS"}));
+    t.bypasses_l1 = parts.has("BYPASS") || (parts.has("STRONG") && parts.any({"GPU", "SYS"}));
     t.fills_parts = parts.has("ZFILL");
     t.scope = parts.any({"CTA", "SM"}) ? ThreadScope::block : ThreadScope::device;
     t.block_barrier = t.block_barrier && !parts.has("ARV");

@@ -56,7 +56,7 @@ struct Traits {
     bool releases = false;         // a release in the memory model: .release, .acq_rel
     bool read_only = false;        // a read-only load: .nc, tex
     bool adds_floats = false;      // an atomic addition of floating-point numbers
-    bool passes_l1 = false;        // a load that bypasses L1
+    bool bypasses_l1 = false;      // a load that bypasses L1
     bool fills_parts = false;      // a copy that may read a part of its bytes: LDGSTS.ZFILL
     bool ends_copy_group = false;  // cp.async.commit_group ends a group of copies
     bool awaits_copies = false;    // cp.async.wait_group waits for copies

@@ -35,7 +35,7 @@ WorkerBase::WorkerBase(const Program& program, const Launch& launch, AddressSpac
     // The blocks that the GPU holds at the same time may wait for each other.
     const uint64_t resident =
         uint64_t{launch.gpu.multiprocessors} * std::max(1u, launch.gpu.resident_threads / threads);
-    most_waiting_ =
+    max_waiting_ =
         launch.cooperative
             ? UINT64_MAX
             : std::max<uint64_t>(1, resident / worker_count(launch) / launch.cluster.count());
@@ -49,7 +49,7 @@ void WorkerBase::run() {
         std::unique_ptr<Group> spare;
         while (!grid_.stop) {
             std::unique_ptr<Group> group;
-            const uint64_t next = waiting.size() < most_waiting_ ? grid_.next_group++ : groups;
+            const uint64_t next = waiting.size() < max_waiting_ ? grid_.next_group++ : groups;
             if (next < groups) {
                 group = spare ? std::move(spare) : std::make_unique<Group>();
                 start_group(*group, next);

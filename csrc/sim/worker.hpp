@@ -77,7 +77,7 @@ class WorkerBase {
     const Launch& launch_;
     GridState& grid_;
     Block shared_;  // the state that all blocks of this worker share
-    uint64_t most_waiting_ = 1, waiting_groups_ = 1;
+    uint64_t max_waiting_ = 1, waiting_groups_ = 1;
     // The number of consecutive turns in which the running blocks only read memory, because they
     // wait for each other.
     uint64_t idle_turns_ = 0;
@@ -188,7 +188,7 @@ void run_grid(const Program& program, const Launch& launch, AddressSpace& memory
 template <Observer O>
 inline constexpr Watch watch_of = [] {
     if (O::hooks.has(Hook::fault)) return Watch::faults;
-    const bool memory = O::hooks.has(Hook::access) || O::hooks.has(Hook::landed) ||
+    const bool memory = O::hooks.has(Hook::access) || O::hooks.has(Hook::async_complete) ||
                         O::hooks.has(Hook::fence) || O::hooks.has(Hook::copied);
     return memory ? Watch::accesses : Watch::nothing;
 }();

@@ -156,7 +156,7 @@ TEST(Dependence, LoadsOfTheAddressOfACompareAndSwap) {
     };
     for (const Case& c : cases) {
         const sim::Program program = program_of(c.before + c.load + "; " + c.swap);
-        EXPECT_EQ(guessing_loads(program)[instruction(program, c.load)], c.guesses)
+        EXPECT_EQ(loads_before_compare_and_swap(program)[instruction(program, c.load)], c.guesses)
             << c.before << c.load << c.swap;
     }
 }

@@ -272,14 +272,12 @@ TEST(HostMemory, IsKeptForTheNextResult) {
         EXPECT_NE(HostMemory(bytes).data(), place);
     }
     HostMemory::trim();
-    {
-        const HostMemory memory(bytes);
-    }
+    { const HostMemory memory(bytes); }
     EXPECT_EQ(HostMemory::trim(), size_t{6} << 20);
     for (int i = 0; i < 3; ++i) {
-        const HostMemory first(HostMemory::most_kept / 2), second(HostMemory::most_kept / 2 + 1);
+        const HostMemory first(HostMemory::max_kept / 2), second(HostMemory::max_kept / 2 + 1);
     }
-    EXPECT_LE(HostMemory::trim(), HostMemory::most_kept);
+    EXPECT_LE(HostMemory::trim(), HostMemory::max_kept);
     EXPECT_NE(message_of([] { const HostMemory memory(size_t{1} << 60); }).find("out of memory"),
               std::string::npos);
 }

@@ -78,7 +78,7 @@ std::vector<Row> comparison_rows() {
 
 // Returns the smaller or larger of two numbers of 16 bits. `infinity` has the bits of infinity in
 // their format.
-u32 extreme_half(u32 x, u32 y, bool low, bool keeps_nan, u32 infinity) {
+u32 min_max_half(u32 x, u32 y, bool low, bool keeps_nan, u32 infinity) {
     const auto is_nan = [&](u32 bits) { return (bits & 0x7fff) > infinity; };
     if ((is_nan(x) && is_nan(y)) || (keeps_nan && (is_nan(x) || is_nan(y)))) return 0x7fff;
     if (is_nan(x) || is_nan(y)) return is_nan(x) ? y : x;
@@ -94,8 +94,8 @@ std::vector<Row> half_rows() {
         u32 word = 0;
         for (const int at : {0, 16}) {
             const auto half = [at](u32 value) { return value >> at & 0xffff; };
-            const u32 two = extreme_half(half(x), half(y), low, keeps_nan, infinity);
-            word |= extreme_half(two, half(z), low, keeps_nan, infinity) << at;
+            const u32 two = min_max_half(half(x), half(y), low, keeps_nan, infinity);
+            word |= min_max_half(two, half(z), low, keeps_nan, infinity) << at;
         }
         return of(word);
     };

@@ -211,7 +211,7 @@ std::vector<Row> packing_rows() {
 }
 
 std::vector<Row> video_rows() {
-    static constexpr auto extreme = [](In i, bool low) {
+    static constexpr auto min_max = [](In i, bool low) {
         const i32 x = i32(i.x()), y = i32(i.y());
         return of(u32(low ? std::min(x, y) : std::max(x, y)));
     };
@@ -220,8 +220,8 @@ std::vector<Row> video_rows() {
         {{"VIADD.16x2 R0, R2, -R4"},
          As::word,
          [](In i) { return of(of_halves(i.x(), i.y(), std::minus<u32>{})); }},
-        {{"VIMNMX R0, R2, R4, PT"}, As::word, [](In i) { return extreme(i, true); }},
-        {{"VIMNMX R0, R2, R4, !PT"}, As::word, [](In i) { return extreme(i, false); }},
+        {{"VIMNMX R0, R2, R4, PT"}, As::word, [](In i) { return min_max(i, true); }},
+        {{"VIMNMX R0, R2, R4, !PT"}, As::word, [](In i) { return min_max(i, false); }},
         {{"VIMNMX.U32 R0, R2, R4, P3"},
          As::word,
          [](In i) { return of(i.p3() ? std::min(i.x(), i.y()) : std::max(i.x(), i.y())); }},
@@ -230,7 +230,9 @@ std::vector<Row> video_rows() {
          [](In i) { return of(u32(std::max(std::min(i32(i.x()), i32(i.y())), 0))); }},
         {{"VIMNMX3 R0, R2, R4, R6, !PT"},
          As::word,
-         [](In i) { return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())}))); }},
+         [](In i) {
+             return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())})));
+         }},
         {{"VIMNMX.U16x2 R0, R2, R4, PT"},
          As::word,
          [](In i) {

@@ -132,13 +132,13 @@ TEST(SassLift, Textures) {
 TEST(SassLift, Surfaces) {
     // The first coordinate counts bytes: column 3 begins at byte 48.
     const std::vector<std::string> place{move(10, "0x30"), move(11, "0x2"), move(12, "0x1")};
-    const std::vector<std::string> beyond{move(10, "0x30"), move(11, "0x9")};
+    const std::vector<std::string> out_of_range{move(10, "0x30"), move(11, "0x9")};
     const auto p = [](float c, float l = 0) { return Picture::at(l, 2, 3, c); };
     std::vector<std::string> written = place;
     written.insert(written.end(), {move(6, three), move(7, two),
                                    "SUST.D.BA.2D.64.STRONG.SM.TRAP [R10], R6, UR4, 0x0",
                                    "BAR.SYNC.DEFER_BLOCKING 0x0"});
-    std::vector<std::string> ignored = beyond;
+    std::vector<std::string> ignored = out_of_range;
     ignored.insert(ignored.end(), {move(6, three), "SUST.D.BA.2D.STRONG.SM.IGN [R10], R6, UR4, 0x0",
                                    move(11, "0x2"), "BAR.SYNC.DEFER_BLOCKING 0x0"});
     expect(
@@ -147,9 +147,9 @@ TEST(SassLift, Surfaces) {
             {place, "SULD.D.BA.2D.64.STRONG.SM.TRAP R0, [R10], UR4, 0x0", p(0), p(1)},
             {place, "SULD.D.BA.2D_ARRAY.64.STRONG.SM.TRAP R0, [R10], UR4, 0x0", p(0, 1), p(1, 1),
              true},
-            {beyond, "SULD.D.BA.2D.64.STRONG.SM R0, [R10], UR4, 0x0", Picture::at(0, 3, 3, 0),
+            {out_of_range, "SULD.D.BA.2D.64.STRONG.SM R0, [R10], UR4, 0x0", Picture::at(0, 3, 3, 0),
              Picture::at(0, 3, 3, 1)},
-            {beyond, "SULD.D.BA.2D.64.STRONG.SM.IGN R0, [R10], UR4, 0x0", 0, 0},
+            {out_of_range, "SULD.D.BA.2D.64.STRONG.SM.IGN R0, [R10], UR4, 0x0", 0, 0},
             {written, "SULD.D.BA.2D.64.STRONG.SM.TRAP R0, [R10], UR4, 0x0", 3, 2},
             {ignored, "SULD.D.BA.2D.STRONG.SM.TRAP R0, [R10], UR4, 0x0", p(0), 0},
             {place, "SULD.D.BA.2D.U8.STRONG.SM.TRAP R0, [R10], UR4, 0x0",

@@ -16,7 +16,7 @@ TEST(Mbarrier, CompletesWhenAllHaveArrived) {
         for (const uint32_t count : {1u, 2u}) {
             EXPECT_EQ(b.parity(), phase % 2);
             EXPECT_STREQ(b.arrive(count), "");
-            b.turn();
+            b.advance_if_complete();
         }
         EXPECT_EQ(b.pending(), 3u);
     }
@@ -26,29 +26,29 @@ TEST(Mbarrier, WaitsForBytesToo) {
     Mbarrier b = Mbarrier::with(1);
     EXPECT_STREQ(b.expect_bytes(4096), "");
     EXPECT_STREQ(b.arrive(1), "");
-    b.turn();
+    b.advance_if_complete();
     EXPECT_EQ(b.parity(), 0u);
     EXPECT_STREQ(b.expect_bytes(-4000), "");
-    b.turn();
+    b.advance_if_complete();
     EXPECT_EQ(b.parity(), 0u);
     EXPECT_EQ(b.bytes(), 96);
     EXPECT_STREQ(b.expect_bytes(-96), "");
-    b.turn();
+    b.advance_if_complete();
     EXPECT_EQ(b.parity(), 1u);
     EXPECT_EQ(b.pending(), 1u);
 }
 
 TEST(Mbarrier, BytesMayArriveBeforeTheyAreAnnounced) {
     Mbarrier b = Mbarrier::with(1);
-    EXPECT_STREQ(b.expect_bytes(-Mbarrier::most_bytes), "");
-    b.turn();
-    EXPECT_EQ(b.bytes(), -Mbarrier::most_bytes);
+    EXPECT_STREQ(b.expect_bytes(-Mbarrier::max_bytes), "");
+    b.advance_if_complete();
+    EXPECT_EQ(b.bytes(), -Mbarrier::max_bytes);
     EXPECT_EQ(b.pending(), 1u);
     EXPECT_EQ(b.expected(), 1u);
     EXPECT_EQ(b.parity(), 0u);
-    EXPECT_STREQ(b.expect_bytes(Mbarrier::most_bytes), "");
+    EXPECT_STREQ(b.expect_bytes(Mbarrier::max_bytes), "");
     EXPECT_STREQ(b.arrive(1), "");
-    b.turn();
+    b.advance_if_complete();
     EXPECT_EQ(b.parity(), 1u);
 }
 
@@ -57,18 +57,18 @@ TEST(Mbarrier, ExpectsFewerArrivalsAfterADrop) {
     EXPECT_STREQ(b.arrive(1), "");
     EXPECT_STREQ(b.drop(), "");
     EXPECT_STREQ(b.arrive(1), "");
-    b.turn();
+    b.advance_if_complete();
     EXPECT_EQ(b.pending(), 1u);
     EXPECT_EQ(b.expected(), 1u);
 }
 
 TEST(Mbarrier, RefusesTooManyArrivalsAndBytes) {
-    Mbarrier b = Mbarrier::with(Mbarrier::most_arrivals);
+    Mbarrier b = Mbarrier::with(Mbarrier::max_arrivals);
     const uint64_t before = b.word();
-    EXPECT_NE(std::string(b.arrive(Mbarrier::most_arrivals + 1)), "");
+    EXPECT_NE(std::string(b.arrive(Mbarrier::max_arrivals + 1)), "");
     EXPECT_NE(std::string(b.expect_one_more()), "");
-    EXPECT_NE(std::string(b.expect_bytes(int64_t{Mbarrier::most_bytes} + 1)), "");
-    EXPECT_NE(std::string(b.expect_bytes(-int64_t{Mbarrier::most_bytes} - 1)), "");
+    EXPECT_NE(std::string(b.expect_bytes(int64_t{Mbarrier::max_bytes} + 1)), "");
+    EXPECT_NE(std::string(b.expect_bytes(-int64_t{Mbarrier::max_bytes} - 1)), "");
     EXPECT_EQ(b.word(), before);
     EXPECT_TRUE(b.is_valid());
     EXPECT_FALSE(Mbarrier(Mbarrier::invalid).is_valid());
