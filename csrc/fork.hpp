@@ -2,8 +2,9 @@
 //
 // The child has a copy of the whole memory of the process, but only one thread: the one that called
 // fork(). If another thread held a lock during the fork, this lock would stay locked in the child
-// for ever. Therefore the child creates each of these locks anew. The data that such a lock
-// protects must be valid in the child even if the other thread was in the middle of a change.
+// for ever. Therefore the child replaces each of these locks by a new one, which is unlocked. The
+// data that such a lock protects must be valid in the child even if the other thread was in the
+// middle of a change.
 #pragma once
 
 #include <pthread.h>
@@ -17,24 +18,25 @@ namespace coalesce {
 
 namespace fork {
 
-class Remade {
+// An object that the child process creates again. All such objects form a list.
+class RecreatedAfterFork {
   public:
-    Remade(const Remade&) = delete;
-    Remade& operator=(const Remade&) = delete;
+    RecreatedAfterFork(const RecreatedAfterFork&) = delete;
+    RecreatedAfterFork& operator=(const RecreatedAfterFork&) = delete;
 
   protected:
-    Remade();
-    ~Remade();
-    virtual void remake() = 0;  // called in the child, which has one thread
+    RecreatedAfterFork();
+    ~RecreatedAfterFork();
+    virtual void recreate() = 0;  // called in the child, which has one thread
 
   private:
     friend struct Registry;
-    Remade *before_ = nullptr, *after_ = nullptr;
+    RecreatedAfterFork *previous_ = nullptr, *next_ = nullptr;
 };
 
 struct Registry {
     std::mutex mutex;
-    Remade* first = nullptr;
+    RecreatedAfterFork* first = nullptr;
     std::atomic<uint64_t> forks{0};  // number of forks from the first process to this one
 
     static Registry& get() {
@@ -50,24 +52,24 @@ struct Registry {
   private:
     void start_child() {
         ++forks;
-        for (Remade* r = first; r; r = r->after_) r->remake();
+        for (RecreatedAfterFork* r = first; r; r = r->next_) r->recreate();
         mutex.unlock();
     }
 };
 
-inline Remade::Remade() {
+inline RecreatedAfterFork::RecreatedAfterFork() {
     Registry& registry = Registry::get();
     const std::lock_guard lock(registry.mutex);
-    after_ = registry.first;
-    if (after_) after_->before_ = this;
+    next_ = registry.first;
+    if (next_) next_->previous_ = this;
     registry.first = this;
 }
 
-inline Remade::~Remade() {
+inline RecreatedAfterFork::~RecreatedAfterFork() {
     Registry& registry = Registry::get();
     const std::lock_guard lock(registry.mutex);
-    (before_ ? before_->after_ : registry.first) = after_;
-    if (after_) after_->before_ = before_;
+    (previous_ ? previous_->next_ : registry.first) = next_;
+    if (next_) next_->previous_ = previous_;
 }
 
 // Returns the number of forks between the process that loaded this library and the calling process.
@@ -77,7 +79,7 @@ inline uint64_t count() { return Registry::get().forks; }
 
 // A std::mutex or std::timed_mutex that is unlocked in a child process.
 template <class Mutex>
-class ForkSafe final : fork::Remade {
+class ForkSafe final : fork::RecreatedAfterFork {
   public:
     ForkSafe() = default;
     ~ForkSafe() = default;
@@ -91,7 +93,7 @@ class ForkSafe final : fork::Remade {
 
   private:
     // The thread that held the old mutex does not exist.
-    void remake() override { new (&mutex_) Mutex; }
+    void recreate() override { new (&mutex_) Mutex; }
     Mutex mutex_;
 };
 

@@ -52,6 +52,7 @@ enum class RequestForm : uint8_t {
     whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
 };
 
+// A recorded memory instruction of one warp, or a pause.
 struct MemoryRequest {
     // For a regular request (a constant stride): the relative address of lane 0. For a scattered
     // request: the index of its first address in RecordedBlock::addresses. For a pause (see

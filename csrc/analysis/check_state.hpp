@@ -6,6 +6,7 @@
 
 namespace coalesce::analysis {
 
+// The state of one block that runs.
 struct CheckObserver::BlockState {
     BlockOrder order;
     SharedShadow shared;
@@ -33,6 +34,7 @@ struct CheckObserver::BlockState {
     std::vector<uint32_t> last_op;
 };
 
+// The access that is being checked, and the granule (shadow.hpp) that it accesses.
 struct CheckObserver::Place {
     const sim::Warp& warp;
     const sim::MemoryEvent& event;

@@ -21,6 +21,8 @@ namespace coalesce::analysis {
 
 inline constexpr uint32_t every_warp = UINT32_MAX;
 
+// An entry of a clock: some lanes of a warp, or a whole block, and a time in this block. All that
+// they did up to this time is known.
 struct Knowledge {
     uint32_t block = 0;
     uint32_t warp = every_warp;
@@ -31,6 +33,7 @@ struct Knowledge {
 class Clock;
 using ClockPtr = std::shared_ptr<const Clock>;  // null means that nothing is known
 
+// A set of entries.
 class Clock {
   public:
     explicit Clock(std::vector<Knowledge> entries);

@@ -28,9 +28,9 @@ void CountObserver::add_to(Counts& counts) const {
     for (size_t i = 0; i < diverged_.size(); ++i) {
         counts.instructions[i].diverged += diverged_[i];
         if (!diverged_[i] || !program_.machine) continue;
-        const auto met = program_.machine->meetings.find(uint32_t(i));
-        if (met == program_.machine->meetings.end()) continue;
-        for (const uint32_t memory : met->second)
+        const auto reached = program_.machine->possible_reconvergence.find(uint32_t(i));
+        if (reached == program_.machine->possible_reconvergence.end()) continue;
+        for (const uint32_t memory : reached->second)
             counts.instructions[memory].unjoined += diverged_[i];
     }
 }

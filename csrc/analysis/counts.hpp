@@ -35,6 +35,7 @@ struct CountedCode {
 
 [[nodiscard]] std::shared_ptr<const CountedCode> counted_code(const sim::Program& program);
 
+// The counts of a kernel, summed over blocks or launches.
 struct Counts {
     std::vector<InstructionCounts> instructions;  // one entry per instruction
     std::shared_ptr<const CountedCode> code;      // describes the same instructions

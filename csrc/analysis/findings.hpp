@@ -44,6 +44,8 @@ struct Actor {
     uint64_t block[3] = {};
 };
 
+// A finding, or a group of findings with one of them as the example. `count` is the size of the
+// group.
 struct Finding {
     FindingKind kind = FindingKind::race;
     bool warning = false;
@@ -58,6 +60,7 @@ struct Finding {
     uint64_t count = 0;
 };
 
+// Collects the findings of a run and groups them.
 class Findings {
   public:
     explicit Findings(const sim::Program& program) : program_(program) {}

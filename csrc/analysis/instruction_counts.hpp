@@ -40,7 +40,7 @@ struct InstructionCounts {
     uint64_t diverged = 0;  // for a branch: how often lanes diverged
     // For a memory access that both sides of a branch reach before the lanes reconverge: how often
     // lanes diverged at this branch. The diverged lanes then execute the access separately. By
-    // chance, they may also execute it together (sass/meetings.hpp).
+    // chance, they may also execute it together (sass/possible_reconvergence.hpp).
     uint64_t unjoined = 0;
     // Requests for which the hardware may count a different number of sectors from run to run. For
     // an atomic, these are requests with a sector that may be sent in two parts. For a copy that
@@ -69,7 +69,7 @@ struct InstructionCounts {
 // The names of the counts, for tables and files.
 struct Counter {
     const char* name;
-    uint64_t InstructionCounts::* value;
+    uint64_t InstructionCounts::*value;
 };
 inline constexpr Counter counters[] = {
     {"executed", &InstructionCounts::executed},

@@ -36,10 +36,10 @@ struct L1Result {
     std::vector<Misses> misses;
 };
 
-// Where a line of an array is in L1 depends on its address. In a replay, it depends only on the
-// relative address, and so the same for all blocks. Therefore each variant of the replay adds
-// another pseudo-random number to the addresses of each region: the result, a multiple of the size
-// of a line.
+// The place of a line in L1 depends on the address of the line. The replay uses relative addresses,
+// so the place would be the same for all blocks. Therefore each variant of the replay adds another
+// pseudo-random number to the relative addresses of each region. shift_of() returns this number, a
+// multiple of the size of a line.
 [[nodiscard]] uint64_t shift_of(uint64_t region, uint32_t variant);
 
 // The relative addresses of a warp's local memory begin at `local_of_warp` times its number in the
@@ -79,9 +79,9 @@ struct AlikeLines {
 
 class L1Replay {
   public:
-    // Prepares to replay the requests of a block. Several variants of the replay differ in what is
-    // pseudo-random. If `atomics` is not null, atomics are added to it. `origins` are those of the
-    // block (BlockRequests::origins).
+    // Prepares to replay the requests of a block. The variants of the replay differ only in their
+    // pseudo-random numbers. If `atomics` is not null, atomics are added to it. `origins` are those
+    // of the block (BlockRequests::origins).
     L1Replay(const RecordedBlock& block, ReplayMemory& memory, const std::vector<CacheSite>& sites,
              model::AtomicUnits* atomics, const std::vector<uint64_t>& origins, uint32_t variant,
              bool has_barriers);

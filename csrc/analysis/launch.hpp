@@ -34,6 +34,7 @@ enum class Purpose : uint8_t { run, count, trace, check, step };
 // Returns which memory events the instructions of a program for this purpose announce.
 [[nodiscard]] sim::Watch watch_for(Purpose purpose);
 
+// The launch to run, and the results to compute.
 struct LaunchRequest {
     sim::Launch launch;  // the grid, the block, the parameters and the chosen blocks
     const model::Gpu* gpu = nullptr;
@@ -61,6 +62,7 @@ struct LaunchRequest {
 
 [[nodiscard]] Purpose purpose_of(const LaunchRequest& request);
 
+// The results of a launch. Optional members are set only if they were requested.
 struct Result {
     std::optional<Counts> counts;  // counts of all blocks that ran
     std::vector<Counts> groups;

@@ -66,6 +66,7 @@ struct Published {
     uint32_t block = 0;
 };
 
+// The order of the accesses of one block.
 class BlockOrder {
   public:
     void start(uint32_t block, uint32_t threads);

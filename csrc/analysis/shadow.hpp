@@ -28,6 +28,7 @@
 
 namespace coalesce::analysis {
 
+// The accesses that shadow memory keeps for one granule.
 struct Cell {
     Stamp write;  // the member `extra` holds a set of Flag
     Stamp read[2];

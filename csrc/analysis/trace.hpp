@@ -20,6 +20,7 @@
 
 namespace coalesce::analysis {
 
+// One executed memory instruction of a warp.
 struct TraceEvent {
     static constexpr uint32_t unknown_step = UINT32_MAX;
     uint64_t block = 0;      // linear number

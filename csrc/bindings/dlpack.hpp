@@ -22,6 +22,7 @@ enum TypeCode : uint8_t {
     boolean = 6
 };
 
+// The structures of DLPack: DLDevice, DLDataType, DLTensor and DLManagedTensor(Versioned).
 struct Device {
     int32_t type;
     int32_t id;

@@ -41,6 +41,7 @@ struct LauncherParameter {
     ScalarMask accepted = 0;
 };
 
+// All that a launcher knows before it is called.
 struct LaunchPlan {
     std::shared_ptr<cuda::Function> function;
     cuda::Geometry geometry;
@@ -51,6 +52,7 @@ struct LaunchPlan {
     bool one_gpu = true;  // whether the process has only one GPU, which holds all arrays
 };
 
+// The Python object of a launcher.
 struct LauncherObject {
     PyObject_HEAD vectorcallfunc vectorcall;
     LaunchPlan* plan;
@@ -136,6 +138,7 @@ class Slot {
     Py_ssize_t offset_ = 0;  // 0 if the attribute is not such a slot
 };
 
+// The attributes of a DeviceArray that a launch reads.
 struct DeviceArraySlots {
     Slot address, code, ordinal, generation;
 

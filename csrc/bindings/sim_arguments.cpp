@@ -18,29 +18,29 @@ Arguments::Arguments(const py::list& values) : device_arrays_(sim::live_arrays()
 std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
     std::vector<bool> mapped(pieces_.size());
     for (const auto& array : device_arrays_) {
-        sim::Buffer whole = array->buffer();
+        sim::Buffer buffer = array->buffer();
         for (size_t i = 0; i < pieces_.size(); ++i) {
             Piece& p = pieces_[i];
-            if (mapped[i] || p.buffer.host < whole.host ||
-                p.buffer.host + p.buffer.bytes > whole.host + whole.bytes)
+            if (mapped[i] || p.buffer.host < buffer.host ||
+                p.buffer.host + p.buffer.bytes > buffer.host + buffer.bytes)
                 continue;
             mapped[i] = true;
             total_bytes_ += p.buffer.bytes;
-            p.address = whole.address + uint64_t(p.buffer.host - whole.host);
+            p.address = buffer.address + uint64_t(p.buffer.host - buffer.host);
             // The argument lies in this device array. So the buffer of the array gets the
             // argument's name. If the argument is the whole array, the buffer also gets its shape.
-            whole.name = p.buffer.name;
-            whole.parts.push_back(
-                {p.buffer.name, uint64_t(p.buffer.host - whole.host), p.buffer.bytes});
-            if (p.buffer.bytes == whole.bytes)
-                whole.shape = p.buffer.shape;
+            buffer.name = p.buffer.name;
+            buffer.parts.push_back(
+                {p.buffer.name, uint64_t(p.buffer.host - buffer.host), p.buffer.bytes});
+            if (p.buffer.bytes == buffer.bytes)
+                buffer.shape = p.buffer.shape;
             else
-                whole.shape.clear();
+                buffer.shape.clear();
             // The mask of a part is the corresponding part of the whole array's mask.
             if (p.buffer.undefined)
-                whole.undefined = p.buffer.undefined - (p.buffer.host - whole.host);
+                buffer.undefined = p.buffer.undefined - (p.buffer.host - buffer.host);
         }
-        memory.add_at(std::move(whole));
+        memory.add_at(std::move(buffer));
     }
     std::vector<size_t> rest;
     for (size_t i = 0; i < pieces_.size(); ++i)
@@ -54,43 +54,44 @@ void Arguments::map_into(sim::AddressSpace& memory) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
         return pieces_[a].buffer.host < pieces_[b].buffer.host;
     });
-    std::vector<sim::Buffer> wholes;
-    std::vector<size_t> whole_of(pieces_.size());
+    std::vector<sim::Buffer> buffers;
+    std::vector<size_t> buffer_of(pieces_.size());
     for (const size_t n : order) {
         const sim::Buffer& b = pieces_[n].buffer;
-        if (wholes.empty() || b.host >= wholes.back().host + wholes.back().bytes) {
-            wholes.push_back(b);
+        if (buffers.empty() || b.host >= buffers.back().host + buffers.back().bytes) {
+            buffers.push_back(b);
             total_bytes_ += b.bytes;
         } else {
-            sim::Buffer& whole = wholes.back();
-            const uint64_t before = whole.bytes;
-            const uint64_t end = uint64_t(b.host - whole.host) + b.bytes;
+            sim::Buffer& buffer = buffers.back();
+            const uint64_t before = buffer.bytes;
+            const uint64_t end = uint64_t(b.host - buffer.host) + b.bytes;
             // This array overlaps the previous one, so both get one buffer. If this array extends
             // beyond the end of the previous one, the shape of the buffer is not known.
-            if ((b.bytes > whole.bytes || b.host != whole.host) && end > whole.bytes)
-                whole.shape.clear();
-            whole.bytes = std::max(whole.bytes, end);
-            whole.writable = whole.writable || b.writable;
-            whole.whole_before = whole.whole_after = 0;
-            if (b.undefined != whole.undefined || b.bytes != whole.bytes) whole.undefined = nullptr;
-            const uint64_t first = uint64_t(b.host - whole.host);
+            if ((b.bytes > buffer.bytes || b.host != buffer.host) && end > buffer.bytes)
+                buffer.shape.clear();
+            buffer.bytes = std::max(buffer.bytes, end);
+            buffer.writable = buffer.writable || b.writable;
+            buffer.whole_before = buffer.whole_after = 0;
+            if (b.undefined != buffer.undefined || b.bytes != buffer.bytes)
+                buffer.undefined = nullptr;
+            const uint64_t first = uint64_t(b.host - buffer.host);
             for (const sim::Buffer::Part& part : b.parts)
-                whole.parts.push_back({part.name, first + part.offset, part.bytes});
-            total_bytes_ += whole.bytes - before;
+                buffer.parts.push_back({part.name, first + part.offset, part.bytes});
+            total_bytes_ += buffer.bytes - before;
         }
-        whole_of[n] = wholes.size() - 1;
+        buffer_of[n] = buffers.size() - 1;
     }
-    for (sim::Buffer& whole : wholes) {
-        whole.has_gaps = std::ranges::none_of(
-            whole.parts, [&](const sim::Buffer::Part& p) { return p.bytes == whole.bytes; });
+    for (sim::Buffer& buffer : buffers) {
+        buffer.has_gaps = std::ranges::none_of(
+            buffer.parts, [&](const sim::Buffer::Part& p) { return p.bytes == buffer.bytes; });
     }
     // Addresses are in the order of the arguments, so that they are the same in every run.
-    std::vector<uint64_t> addresses(wholes.size());
+    std::vector<uint64_t> addresses(buffers.size());
     for (const size_t n : host_arrays) {
-        const sim::Buffer& whole = wholes[whole_of[n]];
-        uint64_t& address = addresses[whole_of[n]];
-        if (address == 0) address = memory.add(whole);
-        pieces_[n].address = address + uint64_t(pieces_[n].buffer.host - whole.host);
+        const sim::Buffer& buffer = buffers[buffer_of[n]];
+        uint64_t& address = addresses[buffer_of[n]];
+        if (address == 0) address = memory.add(buffer);
+        pieces_[n].address = address + uint64_t(pieces_[n].buffer.host - buffer.host);
     }
     for (Piece& p : pieces_) {
         if (!p.texture) continue;

@@ -13,6 +13,7 @@
 
 namespace coalesce::cuda {
 
+// The result of a compilation.
 struct Compilation {
     std::string ptx;
     std::string cubin;                 // empty for a virtual architecture ("-arch=compute_90")

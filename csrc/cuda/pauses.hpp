@@ -1,5 +1,4 @@
-// How a thread waits for the GPU or for other threads: it asks again and again, with pauses between
-// the questions.
+// How a thread waits for the GPU or for other threads: it polls, with pauses in between.
 //
 //     Pause pause;
 //     PeriodicCall call_waiting(waiting);
@@ -41,7 +40,7 @@ class Pause {
     Clock::time_point since_;
 };
 
-// Calls `waiting` about every 100 ms, if it is called often enough itself.
+// Calls `waiting` about every 100 ms, if this object is called at least that often.
 class PeriodicCall {
   public:
     explicit PeriodicCall(const Waiting& waiting) : waiting_(waiting) {}

@@ -15,6 +15,7 @@
 
 namespace coalesce::cuda {
 
+// The size of a box, in elements.
 struct Box {
     uint32_t rows = 0;
     uint32_t cols = 0;

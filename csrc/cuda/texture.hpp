@@ -20,6 +20,7 @@
 
 namespace coalesce::cuda {
 
+// The array, and the options of its texture or surface object.
 struct TextureDescription {
     // The extents of level 0, x first. The extent of a dimension that the array does not have is 1.
     std::array<size_t, 3> extent{1, 1, 1};

@@ -103,9 +103,8 @@ Result Transfers::run(std::span<const Step> steps, const Streams& streams, const
         return is_small(steps) ? run_small(steps, streams, waiting)
                                : run_overlapped(steps, streams, waiting);
     } catch (...) {
-        // Each slot of a ring has an event, which says when its copy has ended. The desk (the
-        // pinned memory for small lists) has none. So the end of the work on the stream is
-        // recorded.
+        // Each slot of a ring has an event, which says when its copy has ended. `small_buffer_` has
+        // none. So the end of the work on the stream is recorded.
         is_abandoned_ = event(abandoned_) == success &&
                         driver_.event_record(abandoned_, streams.compute) == success;
         throw;
@@ -142,9 +141,9 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
         if (const Result result = driver_.host_allocate(&memory, 2 * half, 0)) return result;
         small_buffer_ = static_cast<char*>(memory);
     }
-    // `used` is the number of bytes of the desk that are in use. `begin` is the position in the
-    // desk of the copy that has not been started yet. It goes to the GPU's addresses from `first`
-    // to `end`.
+    // `used` is the number of bytes of `small_buffer_` that are in use. `begin` is the position
+    // there of the next copy, which has not been started yet. The copy goes to the GPU's addresses
+    // from `first` to `end`.
     size_t used = 0, begin = 0;
     Address first = 0, end = 0;  // where that copy goes
     const auto send = [&]() -> Result {

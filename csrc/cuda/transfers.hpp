@@ -34,6 +34,7 @@
 
 namespace coalesce::cuda {
 
+// A step of a list: a copy or a launch.
 struct Step {
     enum class Kind : uint8_t { to_device, launch, to_host };
     Kind kind;

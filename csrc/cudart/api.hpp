@@ -73,6 +73,7 @@ class ProgramCall {
     const char* function_;
 };
 
+// The result of the body of an API function.
 struct Outcome {
     Error error = cudaSuccess;
     std::string mistake = {};

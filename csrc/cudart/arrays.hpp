@@ -22,6 +22,7 @@ namespace array_flag {
 inline constexpr unsigned layered = 1, surface = 2, cube = 4, gather = 8;
 }
 
+// A CUDA array or mipmapped array.
 struct ArrayInfo {
     uint64_t address = 0;  // the address of the first texel
     ChannelFormat channel{};
@@ -69,6 +70,7 @@ void copy_from(CopyWork& copy, const ArrayEnd& end);
 // until the end of the program, so they are not reported as leaks.
 inline constexpr const char* binding_function = "cudaBindTexture";
 void destroy_object(uint64_t handle, bool surface, const char* function);
+// The descriptions from which a texture or surface object was made.
 struct ObjectInfo {
     ResourceDescription resource{};
     TextureDescription texture{};

@@ -17,6 +17,7 @@
 
 namespace coalesce::cudart {
 
+// A context.
 struct ContextRecord {
     uint64_t id = 0;
     unsigned flags = 0;
@@ -25,6 +26,7 @@ struct ContextRecord {
 };
 using Context = ContextRecord*;
 
+// All contexts, and the stack of each host thread.
 class Contexts {
   public:
     bool initialized = false;  // cuInit(), or a call of the runtime API

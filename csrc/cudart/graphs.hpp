@@ -14,6 +14,7 @@
 
 namespace coalesce::cudart {
 
+// A node of a graph.
 struct NodeRecord {
     Work work;
     std::vector<Node> after;  // the nodes that must run before this one

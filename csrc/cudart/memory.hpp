@@ -39,6 +39,7 @@ enum class Kind : uint8_t {
     mapped,  // memory of cuMemMap() (driver_virtual.cpp)
 };
 
+// A range of simulated addresses, and the data there.
 struct Allocation {
     uint64_t address = 0;
     uint64_t bytes = 0;
@@ -63,6 +64,7 @@ struct Allocation {
     [[nodiscard]] std::string described() const;
 };
 
+// All allocations of the program.
 class Memory {
   public:
     // Makes an allocation. Throws Failure{cudaErrorMemoryAllocation} if memory is exhausted.

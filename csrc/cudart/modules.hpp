@@ -40,6 +40,7 @@ struct Function {
     int carveout = -1;
 };
 
+// A __device__, __constant__ or __managed__ variable.
 struct Variable {
     ModuleRecord* module = nullptr;
     std::string name;
@@ -48,6 +49,7 @@ struct Variable {
     void** managed = nullptr;
 };
 
+// A module: its code, and what was read from it so far.
 struct ModuleRecord {
     std::span<const std::byte> container;
     bool ready = false;
@@ -80,6 +82,7 @@ struct ModuleRecord {
     std::map<std::string, std::vector<std::string>> sources_;
 };
 
+// All modules of the program.
 class Modules {
   public:
     ModuleRecord* add(std::span<const std::byte> container);

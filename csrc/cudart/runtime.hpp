@@ -28,6 +28,7 @@ namespace coalesce::cudart {
 // The CUDA version of both APIs.
 inline constexpr int runtime_version = 13000;
 
+// The settings from the environment variables above.
 struct Settings {
     std::string gpu = "h200", code, report, keep, launches = "first";
     bool check = false;

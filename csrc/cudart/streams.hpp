@@ -23,6 +23,7 @@ namespace coalesce::cudart {
 
 using StreamAttribute = std::array<char, 64>;  // cudaLaunchAttributeValue
 
+// A stream.
 struct StreamRecord {
     uint64_t id = 0;
     unsigned flags = 0;
@@ -39,6 +40,7 @@ struct StreamRecord {
     std::shared_ptr<GraphRecord> captured;
 };
 
+// An event. If it was recorded in a captured stream, it stands for nodes of the graph.
 struct EventRecord {
     unsigned flags = 0;
     bool recorded = false;
@@ -49,6 +51,7 @@ struct EventRecord {
     std::vector<Node> nodes;
 };
 
+// The parts of the GPU that execute work at the same time.
 enum class Engine : uint8_t { none, kernels, to_device, to_host };
 
 class Streams {

@@ -16,6 +16,7 @@ namespace coalesce::cudart {
 
 struct Function;
 
+// A launch of a kernel.
 struct KernelWork {
     Function* function = nullptr;
     Dim grid, block;
@@ -35,12 +36,14 @@ struct CopyWork {
     bool to_array = false, from_array = false;  // the end is in a CUDA array
     const char* function = "cudaMemcpy";
 };
+// A fill of rows of elements with a value.
 struct SetWork {
     std::byte* to = nullptr;
     size_t pitch = 0;
     uint32_t value = 0, element = 1;
     size_t width = 0, height = 1;  // the width is in elements
 };
+// A call of a function of the program, or of a callback of a stream.
 struct HostWork {
     HostFunction function = nullptr;
     void* data = nullptr;
@@ -48,19 +51,25 @@ struct HostWork {
     StreamCallback callback = nullptr;
     Stream stream = nullptr;
 };
+// The execution of a graph.
 struct GraphWork {
     std::shared_ptr<GraphRecord> graph;
 };
+// A node that does nothing.
 struct EmptyWork {};
+// A wait for an event.
 struct WaitWork {
     Event event = nullptr;
 };
+// The recording of an event.
 struct RecordWork {
     Event event = nullptr;
 };
+// An allocation, as a node of a graph.
 struct AllocWork {
     uint64_t address = 0, bytes = 0;
 };
+// The end of an allocation, as a node of a graph.
 struct FreeWork {
     uint64_t address = 0;
 };

@@ -75,6 +75,7 @@ inline bool same_addresses(const sim::MemoryEvent& e) {
     return std::adjacent_find(addresses, addresses + n) != addresses + n;
 }
 
+// The costs of a copy that bypasses L1.
 struct BypassingCopy {
     uint32_t sectors = 0;      // the number that the hardware counts
     uint32_t theoretical = 0;  // the number that Nsight Compute's source page shows

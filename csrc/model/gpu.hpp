@@ -17,6 +17,7 @@
 
 namespace coalesce::model {
 
+// The figures of one GPU.
 struct Gpu {
     std::string_view name;   // "h200"
     std::string_view title;  // "NVIDIA H200 SXM"

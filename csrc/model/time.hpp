@@ -73,6 +73,7 @@ struct Work {
 // change either, because the cache replay already reports them for the whole grid.
 [[nodiscard]] Work scaled(Work work, double by);
 
+// The resources that can determine the time of a kernel; see METHOD.
 enum class Bound : uint8_t {
     issue,
     fp32,
@@ -91,6 +92,7 @@ enum class Bound : uint8_t {
 inline constexpr int bounds = 13;
 [[nodiscard]] const char* name_of(Bound bound);
 
+// The modelled time, and the resource that determines it.
 struct Time {
     double ms = 0;
     Bound bound = Bound::latency;

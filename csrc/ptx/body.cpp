@@ -82,7 +82,7 @@ void Parser::body() {
             continue;
         }
         const std::vector<Reference> open_references = symbols_.close();
-        if (symbols_.depth() == 0) return settle(open_references);
+        if (symbols_.depth() == 0) return report_unresolved(open_references);
     }
 }
 
@@ -394,7 +394,7 @@ void Parser::refer(Operand& operand) {
     symbols_.refer({operand.name, may_be_label ? &operand : nullptr, nullptr, branch});
 }
 
-void Parser::settle(const std::vector<Reference>& references) {
+void Parser::report_unresolved(const std::vector<Reference>& references) {
     for (const Reference& reference : references) {
         if (reference.only_label) {
             throw error_at(tokens_.text(), position_of(tokens_.text(), reference.name),

@@ -100,7 +100,7 @@ class Expression {
         if (!tokens_.at("?")) return condition;
         const Token token = tokens_.take();
         require_integer(condition, token);
-        const Deeper deeper(*this);
+        const NestingGuard guard(*this);
         const Constant yes = conditional();
         tokens_.expect(":", "in the conditional expression");
         const Constant no = conditional();
@@ -121,14 +121,14 @@ class Expression {
     }
 
   private:
-    struct Deeper {
-        explicit Deeper(Expression& expression) : expression(expression) {
+    struct NestingGuard {
+        explicit NestingGuard(Expression& expression) : expression(expression) {
             if (++expression.depth_ > deepest) {
                 expression.tokens_.fail(expression.tokens_.peek(),
                                         "the expression is nested too deeply");
             }
         }
-        ~Deeper() { --expression.depth_; }
+        ~NestingGuard() { --expression.depth_; }
         Expression& expression;
     };
 
@@ -141,7 +141,7 @@ class Expression {
     }
 
     Constant unary() {
-        const Deeper deeper(*this);
+        const NestingGuard guard(*this);
         const Token token = tokens_.peek();
         if (tokens_.accept("+")) return unary();
         if (tokens_.accept("-")) {

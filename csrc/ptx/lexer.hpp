@@ -17,6 +17,7 @@
 
 namespace coalesce::ptx {
 
+// A token: a view of the text.
 struct Token {
     enum class Kind : uint8_t {
         end,
@@ -37,6 +38,7 @@ struct Token {
     [[nodiscard]] std::string_view word() const { return text.substr(1); }  // without the dot
 };
 
+// Splits the text into tokens.
 class Lexer {
   public:
     explicit Lexer(std::string_view text) : text_(text) {}
@@ -62,6 +64,7 @@ class Lexer {
 // Returns the position at which `part` begins. `part` is a view of `text`.
 [[nodiscard]] Position position_of(std::string_view text, std::string_view part);
 
+// The tokens for the parser, with one token of look-ahead.
 class Tokens {
   public:
     explicit Tokens(std::string_view text);

@@ -57,6 +57,7 @@ enum class Type : uint8_t {
 // Returns Type::f32 for "f32", and Type::none if there is no such type.
 [[nodiscard]] Type type_named(std::string_view name);
 
+// The state spaces of PTX.
 enum class Space : uint8_t { generic, reg, param, local, shared, global, constant };
 
 struct Position {  // A position in the PTX text. Both numbers start at 1.
@@ -77,6 +78,7 @@ struct Register {
     Type type = Type::none;
 };
 
+// An operand of an instruction.
 struct Operand {
     // The comment of each kind has an example, and in parentheses the members of Operand that are
     // used for it.
@@ -111,6 +113,7 @@ struct Operand {
     std::vector<Operand> elements;
 };
 
+// An instruction as PTX writes it.
 struct Instruction {
     std::string_view opcode;  // Examples: "ld", "fma", "bar"
     // Modifiers without their dots: {"global", "nc", "v4", "f32"}.
@@ -144,6 +147,7 @@ struct Initializer {
     bool generic = false;  // true for generic(symbol)
 };
 
+// A variable in any state space.
 struct Variable {
     std::string name;
     Space space = Space::global;
@@ -163,6 +167,7 @@ struct Parameter : Variable {
     Space pointee = Space::generic;
 };
 
+// A kernel (.entry) or another function (.func).
 struct Function {
     std::string name;
     bool entry = false;  // true for .entry, and false for .func

@@ -90,7 +90,7 @@ class Parser {
     int32_t guard_register();
     void offset(Operand& operand);
     void refer(Operand& operand);
-    void settle(const std::vector<Reference>& references);
+    void report_unresolved(const std::vector<Reference>& references);
 
     Module& module_;
     Tokens tokens_;

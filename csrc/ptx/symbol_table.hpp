@@ -22,6 +22,7 @@
 
 namespace coalesce::ptx {
 
+// What a name means.
 struct Binding {
     enum class Kind : uint8_t { none, reg, variable, parameter };
     Kind kind = Kind::none;

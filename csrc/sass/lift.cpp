@@ -15,7 +15,7 @@
 #include "errors.hpp"
 #include "round_up.hpp"
 #include "sass/lifter.hpp"
-#include "sass/meetings.hpp"
+#include "sass/possible_reconvergence.hpp"
 #include "sass/schedule.hpp"
 #include "sass/waits.hpp"
 #include "sim/outline.hpp"
@@ -256,7 +256,7 @@ void Lifter::link() {
         return info.space != ptx::Space::reg &&
                !sim::operation(info.traits.code).has(sim::trait::mbarrier);
     };
-    machine_->meetings = meetings(code_, counts);
+    machine_->possible_reconvergence = possible_reconvergence(code_, counts);
     // Other metrics count the instructions of tensor cores.
     const auto measured = [&](uint32_t i) {
         return counts(i) || program_.instructions[i].traits.uses_tensor_cores();

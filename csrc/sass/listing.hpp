@@ -27,6 +27,7 @@ namespace coalesce::sass {
 
 inline constexpr uint32_t instruction_bytes = 16;  // for compute capability 7.0 and later
 
+// An operand of a machine instruction.
 struct Operand {
     // The comment of each kind has an example, and in parentheses the members of Operand that are
     // used for it.
@@ -66,6 +67,7 @@ struct Operand {
     std::string_view text;
 };
 
+// A machine instruction as nvdisasm prints it.
 struct Instruction {
     std::string_view opcode;  // for example, "LDG"
     sim::OpCode code = sim::OpCode::unknown;
@@ -82,6 +84,7 @@ struct Instruction {
     [[nodiscard]] bool has(std::string_view modifier) const;
 };
 
+// A code section: a kernel, and the functions that it calls.
 struct Code {
     std::string name;  // the name of the kernel
     std::vector<Instruction> instructions;
@@ -102,12 +105,14 @@ struct BankVariable {
     uint32_t offset = 0;
 };
 
+// The contents of a constant bank.
 struct Bank {
     std::vector<uint8_t> bytes;
     std::vector<SymbolWord> symbols;
     std::vector<BankVariable> variables;
 };
 
+// All that was read from the output of nvdisasm.
 struct Listing {
     std::unique_ptr<const std::string> text;
     std::map<std::string, Code, std::less<>> codes;

@@ -48,6 +48,7 @@ inline constexpr uint64_t guard_gap = 1u << 21;
 inline constexpr uint64_t objects_base = uint64_t{3} << 30;
 inline constexpr uint64_t objects_end = uint64_t{1} << 32;
 
+// Host memory that the kernel accesses at a simulated address.
 struct Buffer {
     std::string name;
     uint64_t address = 0;
@@ -98,6 +99,7 @@ struct HeapUse {
     std::map<uint64_t, std::shared_ptr<const void>> held;
 };
 
+// The buffers of a launch, sorted by address.
 class AddressSpace {
   public:
     // Adds a buffer at the next free address and returns that address.

@@ -46,6 +46,7 @@ struct Guard {
     bool negated = false;
 };
 
+// Appends ops to a program.
 class Emitter {
   protected:
     // Says whether there may be gaps between the registers and between the constants. The gaps are

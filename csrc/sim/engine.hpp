@@ -53,6 +53,7 @@ enum class Watch : uint8_t {
     faults,
 };
 
+// The handlers of all operations.
 struct Engine {
     const OpTable* ops;
     MemoryHandlers memory;

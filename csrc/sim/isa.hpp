@@ -18,6 +18,7 @@
 
 namespace coalesce::sim {
 
+// The instruction sets for which the handlers are compiled.
 enum class Isa : uint8_t {
 #define COALESCE_ISA_NAME(name) name,
     COALESCE_FOR_EACH_ISA(COALESCE_ISA_NAME)

@@ -18,6 +18,7 @@
 
 namespace coalesce::sim {
 
+// The strides that one warp remembers.
 struct LaneStrides {
     // The value of a stride if the addresses of the lanes have no common stride.
     static constexpr int64_t irregular = INT64_MIN;

@@ -44,6 +44,7 @@ struct GpuFigures {
     [[nodiscard]] uint32_t resident_warps() const { return resident_threads / 32; }
 };
 
+// All that a run of a kernel needs besides the program and the memory.
 struct Launch {
     GpuFigures gpu;
     Dim3 grid;

@@ -36,6 +36,7 @@ enum class MbarrierUpdate : uint8_t {
     arrive_more,
 };
 
+// The word of an mbarrier; see METHOD for its bits.
 class Mbarrier {
   public:
     static constexpr uint32_t max_arrivals = (1u << 20) - 1;

@@ -84,6 +84,7 @@ inline Floats words_of(const std::byte* host, Stride stride, int lane) {
     }
 }
 
+// The two loaded factors of one product.
 struct Factors {
     const std::byte *x, *y;  // the addresses of the two factors for lane 0
 };

@@ -82,6 +82,7 @@ inline void put_pairs(Warp& w, Locator at, F&& of) {
     });
 }
 
+// A row of a table of handlers.
 struct MachineHandler {
     MachineOp op;
     Handler run;

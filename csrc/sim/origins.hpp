@@ -23,6 +23,8 @@
 
 namespace coalesce::sim {
 
+// The parameter or variable from which an address is computed. If it is not known, `parameter` is
+// -1 and `variable` is empty.
 struct Origin {
     int32_t parameter = -1;  // an index into Function::parameters
     std::string variable;    // the name in PTX of a variable in global, shared or constant memory

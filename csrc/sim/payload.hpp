@@ -77,6 +77,7 @@ struct BulkCopyOperand {
     bool narrow_shared = false, narrow_barrier = false;
 };
 
+// An instruction on an mbarrier. Operand 5 is the address of the mbarrier.
 struct MbarrierOperand {
     MemoryOperand memory;
     // What the instruction does to the mbarrier. Not used by instructions that wait for an
@@ -144,6 +145,7 @@ struct Jump {
 };
 // The effect of a barrier instruction besides waiting.
 enum class BarrierKind : uint8_t { sync, arrive, popc, all, any };
+// The payload of bar and barrier.
 struct BarrierOperand {
     BarrierKind kind = BarrierKind::sync;
     bool negated = false;       // for bar.red: the predicate that the threads provide is negated
@@ -155,6 +157,7 @@ struct ReconvergenceBarrier {
     int8_t number = 0;
     uint32_t target = 0;  // for BSSY: the op at which lanes are expected to reconverge
 };
+// The payload of WARPSYNC in machine code.
 struct WarpSync {
     bool splits = false;  // groups of lanes with different member masks continue separately
 };
@@ -179,6 +182,7 @@ inline constexpr uint8_t less = 1, equal = 2, greater = 4, unordered = 8;
 }
 // How the result of a comparison is combined with another predicate.
 enum class Combination : uint8_t { none, conjunction, disjunction, difference };
+// The payload of a comparison.
 struct ComparisonOperand {
     uint8_t relations = 0;
     Combination combination = Combination::none;
@@ -189,6 +193,7 @@ struct ComparisonOperand {
 // The rounding of a conversion.
 enum class Round : uint8_t { none, rn, rz, rm, rp, rna };
 enum class Clip : uint8_t { none, relu, sat };
+// The payload of a conversion: its types, and the steps of which it consists.
 struct ConversionOperand {
     ptx::Type to = ptx::Type::none, from = ptx::Type::none;
     Round round = Round::none;
@@ -196,6 +201,7 @@ struct ConversionOperand {
     bool integral = false;  // the result is an integer value
     bool ftz = false;
 };
+// The payload of arithmetic with a rounding mode.
 struct RoundingOperand {
     Round round = Round::rz;
     bool ftz = false, saturates = false;
@@ -216,19 +222,23 @@ struct ShiftOperand {
     // The shifted value is added to a word that is already negated; this matters for the carry out.
     bool negative_addend = false;
 };
+// The payload of a read of a special register.
 struct SpecialRegister {
     Special which = Special::unknown;
 };
 struct Registers {
     uint8_t count = 0;  // the number of a vector's elements, or of adjacent registers
 };
+// The payload of a test whether an address is in a window of generic addresses (isspacep).
 struct AddressWindow {
     uint64_t start = 0;
     uint64_t bytes = window_bytes;
 };
+// The payload of an op that adds a constant, such as cvta.
 struct AddedOffset {
     uint64_t by = 0;
 };
+// The payload of an op that computes an address in local memory.
 struct LocalAddress {
     uint64_t offset = 0;  // the offset in the local memory of the frame
     uint8_t bytes = 8;    // the size of the destination register
@@ -240,18 +250,22 @@ struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
     Locator carry_in[2] = {no_operand, no_operand};  // the carries into a sum of three terms
 };
+// The payload of an op that changes the sign of a double.
 struct SignOperand {
     bool negated = false, absolute = false;
 };
+// The payload of copies between predicates and the bits of a word.
 struct PredicateBits {
     uint32_t mask = 0;  // a bit for each selected predicate
     uint8_t shift = 0;  // the position of the predicates' bits in the word
 };
+// The payload of a load from a constant bank.
 struct ConstantBank {
     uint8_t bank = 0;
     uint32_t offset = 0;
 };
 
+// One of the structs above, with a number that says which one it is.
 class Payload {
     template <class... Ts>
     struct List {

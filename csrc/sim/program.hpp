@@ -109,6 +109,7 @@ static_assert(sizeof(Op) == 88);
 // The largest number of multiply-adds in a chain; see multiply_chain.hpp.
 inline constexpr size_t longest_chain = 64;
 
+// The kind of a memory access. A reduction is an atomic that returns no value.
 enum class Access : uint8_t { load, store, atomic, reduction, async_copy };
 
 // Information on an instruction for messages and reports.
@@ -140,6 +141,7 @@ struct VariablePlace {
     uint32_t offset = 0, bytes = 0;
 };
 
+// A function of the program. Each call gets a frame with the function's registers and local memory.
 struct FunctionInfo {
     std::string name;
     uint32_t entry = 0;           // the first op of the function
@@ -239,11 +241,11 @@ struct MachineCode {
     // Code offsets of the functions that a call through a pointer may call.
     std::set<uint32_t> functions;
     std::vector<Schedule> schedule;  // one entry per instruction
-    // The places where diverged lanes may meet again. The key is the number of an instruction at
-    // which lanes may diverge. The value lists memory instructions after it. The diverged lanes may
-    // execute these instructions either together or separately, because no barrier makes the lanes
-    // reconverge before them. See sass/meetings.hpp.
-    std::map<uint32_t, std::vector<uint32_t>> meetings;
+    // The places where diverged lanes may reconverge by chance. The key is the number of an
+    // instruction at which lanes may diverge. The value lists memory instructions after it. The
+    // diverged lanes may execute these instructions either together or separately, because no
+    // barrier makes the lanes reconverge before them. See sass/possible_reconvergence.hpp.
+    std::map<uint32_t, std::vector<uint32_t>> possible_reconvergence;
     // The memory instructions that depend on how often a thread waits; see sass/waits.hpp. Each
     // pair has the number of such an instruction, and then the number of the branch on which it
     // depends. If the address of the instruction depends on a test, both numbers are that of the
@@ -273,6 +275,7 @@ struct MachineConstants {
 // The size of a lane's local memory if the depth of calls is not known.
 inline constexpr uint32_t unknown_depth_stack = 64 * 1024;
 
+// A decoded kernel.
 struct Program {
     std::string kernel;  // The kernel's name in C++. Messages use it.
     std::vector<Op> ops;

@@ -17,6 +17,7 @@
 
 namespace coalesce::sim {
 
+// A register, and where its value is.
 struct RegisterPlace {
     std::string name;  // the name in PTX: "%r12"
     // The type of the values in the register. If the declared type is only a width, such as .b32,

@@ -26,6 +26,7 @@
 
 namespace coalesce::sim {
 
+// The instruction for which a handler is chosen. Its modifiers are passed separately.
 struct InstructionForm {
     OpCode code = OpCode::unknown;
     // The operands of the instruction. For machine code, only the length of this list is right: its

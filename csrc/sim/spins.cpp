@@ -12,7 +12,7 @@ namespace coalesce::sim {
 
 namespace {
 
-bool watches(const InstructionInfo& in) {
+bool polls_memory(const InstructionInfo& in) {
     if (in.traits.code == OpCode::mbarrier_test_wait || in.traits.code == OpCode::mbarrier_try_wait)
         return true;
     if (in.traits.code == OpCode::SYNCS) return in.access == Access::load;
@@ -47,7 +47,7 @@ void find_spins(Program& program) {
             const Op& op = program.ops[at];
             const InstructionInfo& in = program.instructions[op.pc];
             waits = may_wait(op, in);
-            reads = reads || watches(in);
+            reads = reads || polls_memory(in);
         }
         branch.spins = waits && reads;
     }

@@ -44,6 +44,7 @@ namespace coalesce::sim {
 
 struct CallGraph;
 
+// The layout of a kernel's shared memory.
 struct SharedLayout {
     // Each variable has its offset from the first variable.
     std::vector<std::pair<const ptx::Variable*, uint64_t>> variables;

@@ -83,7 +83,7 @@ template <Watch watch>
 inline void announce_bytes(Warp& w, const Op& op, ptx::Space space, Access access, int lane,
                            uint64_t address, uint32_t bytes) {
     if constexpr (watch == Watch::faults)
-        as_lane(w, lane, [&] {
+        with_only_lane(w, lane, [&] {
             for (uint32_t at = 0; at < bytes; at += bulk_unit)
                 announce_lane<watch>(w, op, space, access, lane, address + at,
                                      uint8_t(std::min(bulk_unit, bytes - at)));
@@ -156,7 +156,7 @@ inline bool find_box(Warp& w, const Op& op, const TensorCopy& copy, const Tensor
 template <Watch watch>
 inline void announce_box(Warp& w, const Op& op, Access access, int lane, const TensorBox& box) {
     if constexpr (watch == Watch::faults)
-        as_lane(w, lane, [&] {
+        with_only_lane(w, lane, [&] {
             for (size_t row = 0; row < box.rows.size(); ++row)
                 for (uint32_t part = 0; part < box.row_bytes; part += bulk_unit)
                     announce_lane<watch>(w, op, ptx::Space::shared, access, lane,

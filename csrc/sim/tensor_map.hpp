@@ -62,6 +62,7 @@ enum class Swizzle : uint8_t { none, bytes_32, bytes_64, bytes_128 };
 // Returns the size of the unit in which parts are permuted: 32, 64 or 128 bytes.
 [[nodiscard]] constexpr uint32_t span_of(Swizzle swizzle) { return 16u << uint32_t(swizzle); }
 
+// The arguments of cuTensorMapEncodeTiled.
 struct TensorMap {
     uint64_t address = 0;
     MapElement element = MapElement::f32;

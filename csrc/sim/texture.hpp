@@ -33,6 +33,7 @@ enum class TexelKind : uint8_t { integer, unsigned_integer, floating };
 // The values of cudaTextureAddressMode.
 enum class AddressMode : uint8_t { wrap, clamp, mirror, border };
 
+// The array and the sampler of a texture or surface object.
 struct TextureObject {
     uint64_t address = 0;  // the address of the first texel
     // The extents of level 0 in texels. The extent of a dimension that the array does not have is
@@ -100,6 +101,7 @@ struct TextureGeometry {
     [[nodiscard]] uint32_t coordinates() const { return cube ? 3 : dimensions; }
 };
 
+// The property that txq or suq returns.
 enum class TextureQuery : uint8_t {
     width,
     height,
@@ -112,6 +114,8 @@ enum class TextureQuery : uint8_t {
 };
 // What a surface instruction does if its coordinates are outside the surface.
 enum class OutOfRange : uint8_t { trap, clamp, zero };
+// How an instruction selects the level of a mipmapped array: level 0, a level in a register, or
+// derivatives of the coordinates.
 enum class LevelForm : uint8_t { base, level, gradient };
 
 // A texture or surface instruction. Its Op has an index into Program::texture_accesses.

@@ -36,6 +36,7 @@ enum class AtomicForm : uint8_t {
 // (`.cta`), or the threads of any larger group.
 enum class ThreadScope : uint8_t { block, device };
 
+// The traits of one instruction.
 struct Traits {
     OpCode code = OpCode::unknown;
     Pipe pipe = Pipe::other;  // Pipe::by_type does not occur here

@@ -36,30 +36,34 @@ namespace coalesce::sim {
 
 struct Block;
 
+// The place of a function's registers and local memory.
 struct Frame {
     uint32_t function = 0;
     uint32_t registers = 0;  // a byte offset into Warp::registers
     uint32_t local = 0;      // a byte offset into each lane's local memory
-    uint32_t depth = 0;
+    uint32_t depth = 0;      // the number of calls that have not returned
 };
 
+// What a path waits for.
 enum class Wait : uint8_t { none, barrier, lanes, cluster };
 
+// Lanes that execute together (see METHOD).
 struct Path {
     uint32_t pc = 0;  // the number of an op
     LaneMask mask = 0;
-    int32_t join = -1;
+    int32_t join = -1;  // the innermost join: an index into Warp::joins, or -1
     Frame frame;
     Wait wait = Wait::none;
-    uint8_t barrier = 0;
+    uint8_t barrier = 0;   // for Wait::barrier: the number of the barrier
     LaneMask members = 0;  // for Wait::lanes: the lanes that must reconverge
 };
 
+// A place where paths wait for each other, so that their lanes reconverge (see METHOD).
 struct Join {
-    uint32_t pc = 0;
-    LaneMask pending = 0;
-    LaneMask arrived = 0;
-    int32_t parent = -1;
+    uint32_t pc = 0;       // the op at which the lanes reconverge
+    LaneMask pending = 0;  // the lanes for which the join waits, including those in `arrived`
+    LaneMask arrived = 0;  // the lanes that wait here
+    int32_t parent = -1;   // the next outer join, or -1
     Frame frame;
     // True if only the instructions ret and BSYNC let lanes arrive at this join. Otherwise lanes
     // also arrive when they reach pc.
@@ -108,6 +112,7 @@ struct ProductReads {
     std::vector<uint64_t> places;  // the addresses of the parts of 16 bytes that are read
 };
 
+// The state of one warp.
 struct Warp {
     // The following fields come first, because the handler of every instruction uses them. bank[0]
     // points to the registers of the current frame, and bank[1] to the constants.
@@ -164,6 +169,7 @@ inline constexpr uint32_t named_barriers = 16, cluster_barrier = named_barriers;
 inline constexpr uint32_t first_warpgroup_barrier = cluster_barrier + 1;
 inline constexpr uint32_t barrier_count = first_warpgroup_barrier + 8;
 
+// A barrier of a block at which threads wait.
 struct Barrier {
     uint32_t arrived = 0;     // the number of threads that have arrived
     uint32_t expected = 0;    // The number of threads to wait for. 0 means that no thread waits.
@@ -198,6 +204,7 @@ struct RowWords {
     alignas(64) uint32_t words[of_row][warp_size];
 };
 
+// The state of one block.
 struct Block {
     const Program* program = nullptr;
     const Launch* launch = nullptr;

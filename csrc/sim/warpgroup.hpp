@@ -30,6 +30,7 @@ namespace coalesce::sim {
 inline constexpr uint32_t warpgroup_warps = 4;
 inline constexpr uint32_t part_bytes = 16;  // the size of a part of an operand in shared memory
 
+// A matrix product of a warpgroup. Its Op has an index into Program::warpgroup_products.
 struct WarpgroupProduct {
     // The types and the arithmetic of a 16 x 8 tile of the product. If the first operand is in
     // registers, `product` also has these registers.

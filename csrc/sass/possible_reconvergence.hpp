@@ -26,7 +26,7 @@ namespace coalesce::sass {
 // instructions that both sides reach. For a call through a pointer, the entry lists the
 // instructions that the code reaches from the call on. Only instructions for which `counts` is true
 // are listed.
-[[nodiscard]] std::map<uint32_t, std::vector<uint32_t>> meetings(
+[[nodiscard]] std::map<uint32_t, std::vector<uint32_t>> possible_reconvergence(
     const Code& code, const std::function<bool(uint32_t)>& counts);
 
 }  // namespace coalesce::sass

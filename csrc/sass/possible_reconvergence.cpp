@@ -1,4 +1,4 @@
-#include "sass/meetings.hpp"
+#include "sass/possible_reconvergence.hpp"
 
 #include <set>
 #include <utility>
@@ -84,8 +84,8 @@ std::set<uint32_t> reached(const Code& code, uint32_t first) {
 
 }  // namespace
 
-std::map<uint32_t, std::vector<uint32_t>> meetings(const Code& code,
-                                                   const std::function<bool(uint32_t)>& counts) {
+std::map<uint32_t, std::vector<uint32_t>> possible_reconvergence(
+    const Code& code, const std::function<bool(uint32_t)>& counts) {
     std::map<uint32_t, std::vector<uint32_t>> result;
     for (uint32_t at = 0; at < code.instructions.size(); ++at) {
         const Instruction& in = code.instructions[at];
