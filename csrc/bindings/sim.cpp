@@ -14,7 +14,7 @@
 #include "bindings/options.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
-#include "sim/heap.hpp"
+#include "sim/device_arrays.hpp"
 #include "sim/tensor_map.hpp"
 #include "sim/texture.hpp"
 
@@ -193,15 +193,15 @@ void add_simulated_arrays(py::module_& m) {
              py::arg("undefined") = py::none(), py::arg("offset") = 0,
              py::arg("texture") = py::none(), py::arg("view_bytes") = py::none());
 
-    py::class_<sim::HeapArray, std::shared_ptr<sim::HeapArray>>(
+    py::class_<sim::DeviceArray, std::shared_ptr<sim::DeviceArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")
         .def(py::init(&sim::allocate_array), py::arg("shape"), py::arg("item_bytes"),
              py::arg("type"), py::arg("address") = 0)
         .def_property_readonly("address",
-                               [](const sim::HeapArray& a) { return a.buffer().address; })
+                               [](const sim::DeviceArray& a) { return a.buffer().address; })
         .def(
             "bytes",
-            [](const std::shared_ptr<sim::HeapArray>& a) {
+            [](const std::shared_ptr<sim::DeviceArray>& a) {
                 return py::array_t<uint8_t>(py::ssize_t(a->buffer().bytes),
                                             reinterpret_cast<uint8_t*>(a->buffer().host),
                                             py::cast(a));

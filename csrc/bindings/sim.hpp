@@ -19,8 +19,8 @@
 #include "fork.hpp"
 #include "model/time.hpp"
 #include "sim/address_space.hpp"
+#include "sim/device_arrays.hpp"
 #include "sim/device_print.hpp"
-#include "sim/heap.hpp"
 #include "sim/launch.hpp"
 #include "sim/texture.hpp"
 
@@ -70,7 +70,7 @@ class Arguments {
     static Piece piece_of(const BufferArgument& b);
     [[nodiscard]] std::vector<size_t> map_device_arrays(sim::AddressSpace& memory);
 
-    std::vector<std::shared_ptr<sim::HeapArray>> device_arrays_;
+    std::vector<std::shared_ptr<sim::DeviceArray>> device_arrays_;
     std::vector<Piece> pieces_;
     uint64_t total_bytes_ = 0;
 };

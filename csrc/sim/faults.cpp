@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "errors.hpp"
+#include "sim/device_arrays.hpp"
 #include "sim/device_heap.hpp"
-#include "sim/heap.hpp"
 #include "sim/memory.hpp"
 #include "sim/scheduler.hpp"
 #include "sim/texture_ops.hpp"

@@ -4,13 +4,13 @@
 #include <cstring>
 
 #include "errors.hpp"
+#include "sim/device_arrays.hpp"
 #include "sim/device_heap.hpp"
-#include "sim/heap.hpp"
 
 namespace coalesce::sim {
 namespace {
 
-TEST(Heap, AddressesAreNotReused) {
+TEST(DeviceArrays, AddressesAreNotReused) {
     uint64_t last = 0;
     for (int i = 0; i < 5; ++i) {
         const auto array = allocate_array({100, 3}, 4, "float32");
@@ -22,7 +22,7 @@ TEST(Heap, AddressesAreNotReused) {
     }
 }
 
-TEST(Heap, FreedArraysAreRemembered) {
+TEST(DeviceArrays, FreedArraysAreRemembered) {
     auto array = allocate_array({8}, 4, "float32");
     const uint64_t address = array->buffer().address;
     EXPECT_FALSE(freed_at(address));
@@ -32,7 +32,7 @@ TEST(Heap, FreedArraysAreRemembered) {
     EXPECT_FALSE(freed_at(address)) << "someone still has it";
 }
 
-TEST(Heap, FreedArraysAreFoundByAnyByte) {
+TEST(DeviceArrays, FreedArraysAreFoundByAnyByte) {
     auto array = allocate_array({8}, 4, "float32");
     const uint64_t address = array->buffer().address;
     array.reset();
@@ -40,10 +40,10 @@ TEST(Heap, FreedArraysAreFoundByAnyByte) {
     EXPECT_EQ(freed_at(address + 31)->shape, std::vector<int64_t>{8});
     EXPECT_EQ(freed_at(address)->host, nullptr);
     EXPECT_FALSE(freed_at(address + 32));
-    EXPECT_FALSE(freed_at(heap_base - 1));
+    EXPECT_FALSE(freed_at(device_array_base - 1));
 }
 
-TEST(Heap, EmptyAndImpossibleSizes) {
+TEST(DeviceArrays, EmptyAndImpossibleSizes) {
     EXPECT_EQ(allocate_array({0, 5}, 8, "float64")->buffer().bytes, 0u);
     EXPECT_THROW((void)allocate_array({int64_t{1} << 62, 1 << 20}, 8, "float64"), LaunchError);
 }

@@ -19,7 +19,7 @@
 #include "model/gpu.hpp"
 #include "model/time.hpp"
 #include "ptx/module.hpp"
-#include "sim/heap.hpp"
+#include "sim/device_arrays.hpp"
 #include "sim/launch.hpp"
 #include "sim/program.hpp"
 

@@ -18,20 +18,20 @@
 
 namespace coalesce::sim {
 
-inline constexpr uint64_t heap_base = 0x7000'0000'0000;
+inline constexpr uint64_t device_array_base = 0x7000'0000'0000;
 
-// An allocation in the heap. The destructor frees it.
-class HeapArray {
+// A device array. The destructor frees its memory.
+class DeviceArray {
   public:
     // Makes an array of `shape`. Messages describe its elements by the name `type` and the size
     // `item_bytes`. The array is filled with 0xFF bytes, so a kernel that reads before it writes
     // gets NaNs. Throws LaunchError if this machine does not have enough memory. If `address` is 0,
     // the array gets the next free address.
-    HeapArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
-              uint64_t address = 0);
-    ~HeapArray();
-    HeapArray(const HeapArray&) = delete;
-    HeapArray& operator=(const HeapArray&) = delete;
+    DeviceArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
+                uint64_t address = 0);
+    ~DeviceArray();
+    DeviceArray(const DeviceArray&) = delete;
+    DeviceArray& operator=(const DeviceArray&) = delete;
 
     // Launches map this buffer into their address space.
     [[nodiscard]] const Buffer& buffer() const { return buffer_; }
@@ -41,12 +41,12 @@ class HeapArray {
 };
 
 // Allocates an array and adds it to live_arrays().
-[[nodiscard]] std::shared_ptr<HeapArray> allocate_array(std::vector<int64_t> shape,
-                                                        uint32_t item_bytes, std::string type,
-                                                        uint64_t address = 0);
+[[nodiscard]] std::shared_ptr<DeviceArray> allocate_array(std::vector<int64_t> shape,
+                                                          uint32_t item_bytes, std::string type,
+                                                          uint64_t address = 0);
 
 // Returns all live arrays, sorted by address. The result keeps them alive.
-[[nodiscard]] std::vector<std::shared_ptr<HeapArray>> live_arrays();
+[[nodiscard]] std::vector<std::shared_ptr<DeviceArray>> live_arrays();
 
 // Returns the description of the freed array that contained this address, or nothing. Only the ten
 // thousand arrays that were freed last are known.
