@@ -244,13 +244,14 @@ bool CheckObserver::is_behind(uint32_t op, uint32_t barrier_pc) const {
     });
     if (barrier == program_.ops.end()) return false;
     const uint32_t at = uint32_t(barrier - program_.ops.begin());
-    const std::vector<bool> ahead = reached(op, sim::no_op);
-    for (size_t i = 0; i < ahead.size(); ++i)
-        if (ahead[i] && program_.ops[i].control == sim::Control::barrier) return false;
-    const std::vector<bool> around = reached(at, op);
-    for (size_t i = 0; i < around.size(); ++i) {
+    const std::vector<bool> reachable = reached(op, sim::no_op);
+    for (size_t i = 0; i < reachable.size(); ++i)
+        if (reachable[i] && program_.ops[i].control == sim::Control::barrier) return false;
+    const std::vector<bool> reachable_without_op = reached(at, op);
+    for (size_t i = 0; i < reachable_without_op.size(); ++i) {
         const sim::Control c = program_.ops[i].control;
-        if (around[i] && (c == sim::Control::exit || c == sim::Control::ret)) return false;
+        if (reachable_without_op[i] && (c == sim::Control::exit || c == sim::Control::ret))
+            return false;
     }
     return true;
 }

@@ -62,25 +62,25 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
 }
 
 bool CheckObserver::leaves_variable(const sim::MemoryEvent& e, int lane) const {
-    const Buffer& home = shared_variables_[size_t(variable_of_[e.pc])];
-    const uint64_t offset = e.address(lane) - home.address;
-    return offset >= home.bytes || offset + e.bytes > home.bytes;
+    const Buffer& variable = shared_variables_[size_t(variable_of_[e.pc])];
+    const uint64_t offset = e.address(lane) - variable.address;
+    return offset >= variable.bytes || offset + e.bytes > variable.bytes;
 }
 
 void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes, int lane,
                                      uint64_t address) {
-    const Buffer& home = shared_variables_[size_t(variable_of_[pc])];
+    const Buffer& variable = shared_variables_[size_t(variable_of_[pc])];
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::out_of_bounds, pc, pc,
                                        (1u << 20) + uint32_t(variable_of_[pc]), fresh);
     if (!f || !fresh) return;
     // Addresses of shared memory have 32 bits: an address before its start is a very large number.
-    const int64_t offset = int32_t(uint32_t(address - home.address));
+    const int64_t offset = int32_t(uint32_t(address - variable.address));
     const std::string verb = instructions_[pc].verb;
     f->title = verb + " of " + std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") +
-               (offset < 0 ? " before the start of `" : " past the end of `") + home.name + "`";
-    std::string detail = sim::describe(home) + ", in shared memory; the address is that of " +
-                         sim::element(home, offset);
+               (offset < 0 ? " before the start of `" : " past the end of `") + variable.name + "`";
+    std::string detail = sim::describe(variable) + ", in shared memory; the address is that of " +
+                         sim::element(variable, offset);
     for (const Buffer& v : shared_variables_) {
         if (address - v.address < v.bytes)
             detail += ", where " + sim::element(v, int64_t(address - v.address)) + " is";
@@ -88,7 +88,7 @@ void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes,
     f->details.push_back(std::move(detail));
     f->bytes = bytes;
     f->space = "shared";
-    f->array = home.name;
+    f->array = variable.name;
     f->offset = offset;
     f->first = actor(verb, w, pc, lane);
 }
@@ -165,8 +165,10 @@ bool CheckObserver::same_instruction(const Place& at, const Stamp& then, uint32_
         then.time != at.me.time || lane_then >= at.lane ||
         !sim::has_lane(at.event.mask, int(lane_then)))
         return false;
-    const uint64_t mine = at.event.address(int(at.lane)), its = at.event.address(int(lane_then));
-    return (mine < its ? its - mine : mine - its) < at.event.bytes;
+    const uint64_t this_address = at.event.address(int(at.lane)),
+                   other_address = at.event.address(int(lane_then));
+    return (this_address < other_address ? other_address - this_address
+                                         : this_address - other_address) < at.event.bytes;
 }
 
 bool CheckObserver::same_value(const Place& at, uint32_t lane_then, bool same_instruction) const {

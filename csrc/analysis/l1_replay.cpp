@@ -105,8 +105,8 @@ class L1Replay::PartialWrites {
         const uint8_t parts = a.sectors & ~a.whole;
         if (!parts) return a.sectors;
         if (LineAccess* const last = find(a.line)) {
-            const bool alone = ++writes_ % 10 < 3;
-            const uint8_t merged = alone ? 0 : uint8_t(parts & last->sectors);
+            const bool separate = ++writes_ % 10 < 3;
+            const uint8_t merged = separate ? 0 : uint8_t(parts & last->sectors);
             last->sectors |= parts;
             return uint8_t(a.sectors & ~merged);
         }

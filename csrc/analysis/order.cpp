@@ -48,14 +48,14 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
     }
     // The earlier access is by another warp. It happens before this access if a lane of that warp
     // has synchronized with a lane of this warp after the earlier access.
-    const auto hears = [&](const ClockPtr& c) {
+    const auto covers_access = [&](const ClockPtr& c) {
         return c && c->covers_warp(then.block, then.warp, then.time);
     };
-    if (hears(known_)) return true;
+    if (covers_access(known_)) return true;
     if (threads_.empty()) return false;
     bool ordered = false;
     sim::for_each_lane(w.together, [&](int l) {
-        ordered = ordered || hears(threads_[warp * sim::warp_size + uint32_t(l)].known);
+        ordered = ordered || covers_access(threads_[warp * sim::warp_size + uint32_t(l)].known);
     });
     return ordered;
 }
@@ -193,12 +193,12 @@ void BlockOrder::fence(uint32_t warp, LaneMask lanes, ThreadScope scope) {
     // `visible` is a clock with the events of other threads that a lane knows. Lanes that know the
     // same events share one clock. The clock need not contain the lane's own accesses, because
     // Fenced::time covers them.
-    const bool alone = warps_[warp].pairs != nullptr;
+    const bool separate_lanes = warps_[warp].pairs != nullptr;
     ClockPtr last_known, visible;
     bool first = true;
     sim::for_each_lane(lanes, [&](int i) {
         Thread& t = thread(warp, uint32_t(i));
-        if (first || alone || t.known != last_known) {
+        if (first || separate_lanes || t.known != last_known) {
             visible = knowledge(warp, 1u << i);
             last_known = t.known;
             first = false;

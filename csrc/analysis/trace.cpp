@@ -173,15 +173,15 @@ Trace Recorder::finish() {
     }
     std::vector<const TraceEvent*> order;
     order.reserve(kept_events_ + firsts_.size());
-    std::vector<bool> met(wanted_.size());
+    std::vector<bool> has_event(wanted_.size());
     for (const auto& [block, events] : kept_) {
         for (const TraceEvent& e : events) {
-            met[e.pc] = true;
+            has_event[e.pc] = true;
             order.push_back(&e);
         }
     }
     for (const auto& [pc, event] : firsts_) {
-        if (!met[pc]) order.push_back(&event);
+        if (!has_event[pc]) order.push_back(&event);
     }
     std::stable_sort(order.begin(), order.end(), [](const TraceEvent* a, const TraceEvent* b) {
         return std::tie(a->block, a->warp, a->step) < std::tie(b->block, b->warp, b->step);

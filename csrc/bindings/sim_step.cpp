@@ -101,8 +101,8 @@ bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optiona
             outcome = s.stepper->run(until, instructions_at_once);
         }
         if (outcome != Stepper::Outcome::paused) return outcome == Stepper::Outcome::reached;
-        if (const std::string said = s.stepper->take_output(); !said.empty())
-            py::print(said, py::arg("end") = "", py::arg("flush") = true);
+        if (const std::string output = s.stepper->take_output(); !output.empty())
+            py::print(output, py::arg("end") = "", py::arg("flush") = true);
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     }
 }

@@ -203,14 +203,14 @@ void Texture::destroy() {
 
 // Returns which extents the GPU allows, for the message of an error.
 std::string Texture::limits() const {
-    std::string asked, most;
+    std::string extents, most;
     for (const Limit& limit : limits_of(d_)) {
-        asked += (asked.empty() ? "" : ", ") + std::string(limit.name) + " " +
-                 std::to_string(limit.extent);
+        extents += (extents.empty() ? "" : ", ") + std::string(limit.name) + " " +
+                   std::to_string(limit.extent);
         most += (most.empty() ? "" : ", ") + std::string(limit.name) + " " +
                 std::to_string(device_.attribute(limit.attribute));
     }
-    return asked.empty() ? "" : " (" + asked + "; the GPU allows " + most + ")";
+    return extents.empty() ? "" : " (" + extents + "; the GPU allows " + most + ")";
 }
 
 void Texture::fill(Stream stream) { copy(stream, true); }

@@ -81,8 +81,8 @@ void Memory::check_room(uint64_t bytes, const char* function) const {
     const uint64_t free = total() - std::min(total(), used_);
     if (bytes <= free) return;
     // A program may try smaller sizes until one fits, so only the first failure is reported.
-    static bool said = false;
-    if (!std::exchange(said, true))
+    static bool reported = false;
+    if (!std::exchange(reported, true))
         print_once("coalesce: " + std::string(function) + "() failed: the program asked for " +
                    bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
                    " are free. (The simulated GPU has at most half of this computer's memory.)");

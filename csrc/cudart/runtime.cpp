@@ -108,8 +108,8 @@ void Runtime::reset() {
 }
 
 void print_once(const std::string& text) {
-    static auto* const said = new std::set<std::string>;
-    if (!said->insert(text).second) return;
+    static auto* const printed = new std::set<std::string>;
+    if (!printed->insert(text).second) return;
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", text.c_str());
 }

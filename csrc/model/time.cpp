@@ -124,14 +124,14 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     const double barriers =
         work.barriers * (barrier_cycles + barrier_cycles_per_warp * occupancy.warps);
     const double waits = work.memory_waits * load + work.shared_waits * shared_latency;
-    const double alone =
+    const double latency_of_block =
         (work.latency > 0 ? work.latency
                           : work.instructions_per_warp * instruction_latency + waits) +
         barriers;
     // Some blocks start at once. The others wait until a slot is free.
     const double rounds = std::max(1.0, most / occupancy.blocks);
-    at(Bound::latency) =
-        ((rounds - 1) * work.slowest_in_block + work.slowest) * alone + (rounds - 1) * turnover;
+    at(Bound::latency) = ((rounds - 1) * work.slowest_in_block + work.slowest) * latency_of_block +
+                         (rounds - 1) * turnover;
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
     // The resources of one multiprocessor work in parallel, like a pipeline, so only the slowest

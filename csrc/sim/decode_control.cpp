@@ -185,13 +185,13 @@ void Decoder::check_call(const ptx::Function& f, const std::vector<Operand>& arg
                          const std::vector<Operand>& results) const {
     if (f.entry) malformed("`" + f.name + "` is a kernel, which cannot be called");
     const auto check = [&](const char* what, const std::vector<Operand>& operands,
-                           const std::vector<ptx::Parameter>& wanted) {
-        if (operands.size() != wanted.size())
-            malformed("`" + f.name + "` has " + std::to_string(wanted.size()) + " " + what +
+                           const std::vector<ptx::Parameter>& parameters) {
+        if (operands.size() != parameters.size())
+            malformed("`" + f.name + "` has " + std::to_string(parameters.size()) + " " + what +
                       "s, but the call has " + std::to_string(operands.size()));
         for (size_t n = 0; n < operands.size(); ++n) {
             const ptx::Variable& v = passed(operands[n]);
-            const ptx::Parameter& p = wanted[n];
+            const ptx::Parameter& p = parameters[n];
             uint64_t here = 0, there = 0;
             const bool alike = v.bytes() == p.bytes() &&
                                (place_argument(v, here = 1) == place_argument(p, there = 1));

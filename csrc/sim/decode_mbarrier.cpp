@@ -156,9 +156,9 @@ bool Decoder::decode_bulk_copy(const ptx::Instruction& in) {
                                  : (m.take("shared::cluster") || m.take("shared::cta")) &&
                                        m.take("global") && m.take("mbarrier::complete_tx::bytes");
     if (!named || !m.empty()) return false;
-    const size_t wanted = size_t{3} + (to_global ? 0 : 1) + (hinted ? 1 : 0);
-    if (in.operands.size() < wanted) malformed("operands are missing");
-    if (in.operands.size() > wanted) malformed("it has too many operands");
+    const size_t expected = size_t{3} + (to_global ? 0 : 1) + (hinted ? 1 : 0);
+    if (in.operands.size() < expected) malformed("operands are missing");
+    if (in.operands.size() > expected) malformed("it has too many operands");
 
     BulkCopyOperand& copy = op.set(BulkCopyOperand{});
     set_address(op, in.operands[to_global ? 0 : 1], Space::global);

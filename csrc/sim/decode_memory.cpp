@@ -294,9 +294,9 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
                : ptx::size_of(type) == 4 ? Type::b32
                                          : Type::b64;
     }
-    const size_t first = returns ? 1 : 0, wanted = first + (swaps ? 3 : 2);
-    if (in.operands.size() < wanted) malformed("operands are missing");
-    if (in.operands.size() > wanted + (hinted ? 1 : 0)) malformed("it has too many operands");
+    const size_t first = returns ? 1 : 0, expected = first + (swaps ? 3 : 2);
+    if (in.operands.size() < expected) malformed("operands are missing");
+    if (in.operands.size() > expected + (hinted ? 1 : 0)) malformed("it has too many operands");
     Op op;
     MemoryOperand& memory = op.set(MemoryOperand{});
     memory.bytes = uint8_t(ptx::size_of(type));

@@ -42,9 +42,10 @@ bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
                                        m.take("global") && m.take("mbarrier::complete_tx::bytes");
     if (rank == 0 || !named || !m.empty() || (to_global && multicast)) return false;
     require_architecture(90);
-    const size_t wanted = size_t{2} + (to_global ? 0 : 1) + (multicast ? 1 : 0) + (hinted ? 1 : 0);
-    if (in.operands.size() < wanted) malformed("operands are missing");
-    if (in.operands.size() > wanted) malformed("it has too many operands");
+    const size_t expected =
+        size_t{2} + (to_global ? 0 : 1) + (multicast ? 1 : 0) + (hinted ? 1 : 0);
+    if (in.operands.size() < expected) malformed("operands are missing");
+    if (in.operands.size() > expected) malformed("it has too many operands");
 
     TensorCopy copy;
     copy.rank = rank;

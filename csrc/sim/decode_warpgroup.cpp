@@ -99,9 +99,9 @@ void Decoder::take_warpgroup_operands(const ptx::Instruction& in, WarpgroupProdu
     const bool whole = x.d_type == Element::s32;
     w.a_in_registers = in.operands.at(1).kind == Operand::Kind::vector;
     const size_t directions = bits_of(x.a_type) == 16 ? (w.a_in_registers ? 1 : 2) : 0;
-    const size_t wanted = size_t{4} + (whole ? 0 : 2) + directions;
-    if (in.operands.size() < wanted) malformed("operands are missing");
-    if (in.operands.size() > wanted) malformed("it has too many operands");
+    const size_t expected = size_t{4} + (whole ? 0 : 2) + directions;
+    if (in.operands.size() < expected) malformed("operands are missing");
+    if (in.operands.size() > expected) malformed("it has too many operands");
     take_registers(in.operands[0], Type::b32, w.d.size(), true, w.d.data(), "d");
     if (w.a_in_registers)
         take_registers(in.operands[1], Type::b32, x.a_count, false, x.a, "a");

@@ -12,9 +12,10 @@
 namespace coalesce::sim {
 
 uint32_t worker_count(const Launch& launch) {
-    const uint32_t wanted =
+    const uint32_t workers =
         launch.workers ? launch.workers : std::max(1u, std::thread::hardware_concurrency());
-    return uint32_t(std::clamp<uint64_t>(launch.block_count() / launch.cluster.count(), 1, wanted));
+    return uint32_t(
+        std::clamp<uint64_t>(launch.block_count() / launch.cluster.count(), 1, workers));
 }
 
 const Engine& engine(Watch watch, Isa isa) {

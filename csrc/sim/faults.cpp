@@ -280,13 +280,14 @@ void throw_no_function(const Warp& w, const Op& op, bool null) {
 }
 
 void throw_trap(Warp& w, const Op& op) {
-    const bool alone = w.block->program->uses_grid_workspace && !w.block->launch->cooperative;
-    throw LaunchError((alone ? std::string("grid.sync() needs a cooperative launch: "
-                                           "kernel.launch(grid, block, ..., cooperative=True), or "
-                                           "cudaLaunchCooperativeKernel in a program")
-                             : std::string("the kernel executed a trap instruction (__trap())")) +
-                      "\n  " + where(*w.block->program, op) + "\n  " +
-                      thread_name(w, std::countr_zero(w.mask)));
+    const bool not_cooperative =
+        w.block->program->uses_grid_workspace && !w.block->launch->cooperative;
+    throw LaunchError(
+        (not_cooperative ? std::string("grid.sync() needs a cooperative launch: "
+                                       "kernel.launch(grid, block, ..., cooperative=True), or "
+                                       "cudaLaunchCooperativeKernel in a program")
+                         : std::string("the kernel executed a trap instruction (__trap())")) +
+        "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, std::countr_zero(w.mask)));
 }
 
 void throw_misuse(const Warp& w, const Op& op, int lane, std::string_view why,

@@ -423,14 +423,14 @@ bool next_path(Warp& w) {
 namespace {
 
 // The lanes that wait at a join continue without the lanes that have not arrived. This is done for
-// the first join that `wanted` accepts. Returns true if there is such a join.
-template <class Wanted>
-bool release_join(Warp& w, Wanted&& wanted) {
+// the first join for which `accepts` returns true. Returns true if there is such a join.
+template <class Accepts>
+bool release_join(Warp& w, Accepts&& accepts) {
     for (size_t j = 0; j < w.joins.size(); ++j) {
         Join& join = w.joins[j];
         const bool free =
             std::find(w.free_joins.begin(), w.free_joins.end(), int32_t(j)) != w.free_joins.end();
-        if (free || join.arrived == 0 || join.arrived == join.pending || !wanted(join)) continue;
+        if (free || join.arrived == 0 || join.arrived == join.pending || !accepts(join)) continue;
         Path path;
         path.pc = join.pc;
         path.mask = join.arrived;

@@ -95,13 +95,13 @@ void WorkerBase::start_group(Group& group, uint64_t number) {
 bool WorkerBase::run_group(Group& group) {
     for (;;) {
         bool ended = true, waits = true;
-        const Block* stuck = nullptr;
+        const Block* waiting_block = nullptr;
         for (const auto& block : group.blocks) {
             if (block->ended) continue;
             has_run_ = false;
             const RunEnd ran = run_block(*block);
             waits = waits && (ran == RunEnd::polls_memory || !has_run_);
-            if (ran == RunEnd::waits_for_others && !has_run_) stuck = block.get();
+            if (ran == RunEnd::waits_for_others && !has_run_) waiting_block = block.get();
             ended = ended && ran == RunEnd::block_ended;
             if (ran == RunEnd::polls_memory && group.blocks.size() == 1) return false;
         }
@@ -110,7 +110,7 @@ bool WorkerBase::run_group(Group& group) {
         const bool watches = std::any_of(
             group.blocks.begin(), group.blocks.end(),
             [&](const auto& block) { return !block->ended && block->turns_without_progress > 0; });
-        if (!watches && stuck) throw_deadlock(*stuck);
+        if (!watches && waiting_block) throw_deadlock(*waiting_block);
         return false;
     }
 }
