@@ -606,7 +606,7 @@ def test_the_table_states_what_l2_holds(matrices, l2):
     assert f"L2 {l2}: " in timed._repr_html_()
 
 
-def test_l2_is_a_choice(matrices):
+def test_l2_accepts_only_kept_and_flushed(matrices):
     with pytest.raises(ValueError, match="l2 must be one of 'kept', 'flushed'; got 'cold'"):
         coalesce.benchmark("matmul", *matrices, l2="cold")
 
@@ -869,7 +869,7 @@ def test_to_dataframe(products, monkeypatch):
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.index) == ["naive", "tiled", "numpy"]
     assert {"kernel_ms", "source", "gflops_share", "correct"} <= set(frame.columns)
-    without(monkeypatch, "pandas")
+    without_package(monkeypatch, "pandas")
     with pytest.raises(ImportError, match="pip install pandas"):
         products.to_dataframe()
 
@@ -953,7 +953,7 @@ class TestCommandLine:
 
         assert "--plot needs a file that ends in .png or .svg; got a.jpg" in fails("a.jpg")
         assert "there is no folder" in fails(str(tmp_path / "no" / "a.png"))
-        without(monkeypatch, "matplotlib")
+        without_package(monkeypatch, "matplotlib")
         message = fails(str(tmp_path / "a.png"))
         assert message == (
             "coalesce: coalesce.plots needs matplotlib, which is not installed: "
@@ -1030,12 +1030,12 @@ class TestCommandLine:
         assert 'id="numpy"' not in page
         assert "What changed from tiled" in page
         assert "32-way bank conflict" in page
-        without(monkeypatch, "matplotlib")
+        without_package(monkeypatch, "matplotlib")
         self.run(capsys, *words, "--device", "sim", "--html", str(path))
         assert "matplotlib, which is not installed" in path.read_text("utf-8")
 
 
-def without(monkeypatch, package):
+def without_package(monkeypatch, package):
     """Make every import of a package fail."""
     real = builtins.__import__
 

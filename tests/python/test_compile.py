@@ -227,10 +227,10 @@ def test_sources_that_read_files_are_not_cached(tmp_path: Path, compilations: li
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda import pathfinder
 
-    def nowhere(name: str) -> None:
+    def not_found(name: str) -> None:
         raise pathfinder.DynamicLibNotFoundError(f"no {name}")
 
-    monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", nowhere)
+    monkeypatch.setattr(pathfinder, "load_nvidia_dynamic_lib", not_found)
     nvrtc.nvrtc.cache_clear()
     try:
         with pytest.raises(CompileError, match="pip install nvidia-cuda-nvrtc"):
@@ -242,20 +242,20 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str | None]]:
     """Return package versions that tests can change; None stands for a package that is missing."""
-    seeming: dict[str, str | None] = {}
+    fake_versions: dict[str, str | None] = {}
     version = metadata.version
 
-    def seems(package: str) -> str:
-        installed = seeming[package] if package in seeming else version(package)
+    def fake_version(package: str) -> str:
+        installed = fake_versions[package] if package in fake_versions else version(package)
         if installed is None:
             raise metadata.PackageNotFoundError(package)
         return installed
 
     nvrtc.nvrtc(), nvrtc.include_folders()  # The next calls return what was found first.
-    monkeypatch.setattr(metadata, "version", seems)
+    monkeypatch.setattr(metadata, "version", fake_version)
     for cached in (pathfinder.pathfinder, disassembler.nvdisasm):
         cached.cache_clear()
-    yield seeming
+    yield fake_versions
     for cached in (pathfinder.pathfinder, disassembler.nvdisasm, nvrtc.nvrtc):
         cached.cache_clear()
 

@@ -46,7 +46,7 @@ class Immediate:
         return future
 
 
-def same(p, exact):
+def assert_same_counts(p, exact):
     assert [i.executed for i in p.instructions()] == [i.executed for i in exact.instructions()]
     metrics = exact.metrics()
     for name in [name for name, why in exact.inexact.items() if why == "modelled"]:
@@ -61,7 +61,7 @@ def test_jobs_add_up_to_the_same_counts():
     exact, changed = profile()
     executor, seen = Immediate(), []
     p, x = profile(executor=executor, progress=lambda done, total: seen.append((done, total)))
-    same(p, exact)
+    assert_same_counts(p, exact)
     assert executor.jobs > 1
     assert seen[-1] == (79, 79)
     assert len(seen) == executor.jobs
@@ -72,13 +72,13 @@ def test_jobs_add_up_to_the_same_counts():
 
 def test_threads():
     with ThreadPoolExecutor(3) as executor:
-        same(profile(executor=executor)[0], profile()[0])
+        assert_same_counts(profile(executor=executor)[0], profile()[0])
 
 
 def test_processes():
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn) as executor:
-        same(profile(executor=executor)[0], profile()[0])
+        assert_same_counts(profile(executor=executor)[0], profile()[0])
 
 
 @pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
@@ -90,7 +90,7 @@ def test_dask(processes):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        same(profile(executor=client.get_executor())[0], profile()[0])
+        assert_same_counts(profile(executor=client.get_executor())[0], profile()[0])
 
 
 def test_a_sample():
@@ -107,7 +107,7 @@ def test_operations():
     a, b = np.ones((2, 128, 128), np.float32)
     p = coalesce.profile("matmul", a, b, variant="corner_turned", executor=Immediate())
     exact = coalesce.profile("matmul", a, b, variant="corner_turned")
-    same(p, exact)
+    assert_same_counts(p, exact)
 
 
 def test_faults_are_raised_in_the_calling_process():

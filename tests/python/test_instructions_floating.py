@@ -32,7 +32,7 @@ def operands(dtype: str, count: int = 1500, seed: int = 0, spread: int | None = 
     return values
 
 
-def same(got: np.ndarray, want: np.ndarray, what: str) -> None:
+def assert_same_bits(got: np.ndarray, want: np.ndarray, what: str) -> None:
     """Check that the bits are equal. In double precision all NaNs are equal."""
     assert got.dtype == want.dtype, what
     nan = np.isnan(want)
@@ -71,7 +71,7 @@ def test_operators_are_rounded_like_numpys(evaluate, dtype):
             "rcp": np.asarray(1, dtype) / b,
         }
     for name, values in want.items():
-        same(got[name], values, name)
+        assert_same_bits(got[name], values, name)
 
 
 FORMATS = {"float32": (24, -126, 127), "float64": (53, -1022, 1023)}
@@ -203,14 +203,14 @@ def test_flush_to_zero_and_saturation(evaluate):
 
     with np.errstate(all="ignore"):
         for op, f in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply)):
-            same(got[f"{op}_rn_ftz"], flush(f(fa, fb)), f"{op} ftz")
+            assert_same_bits(got[f"{op}_rn_ftz"], flush(f(fa, fb)), f"{op} ftz")
             np.testing.assert_array_equal(got[f"{op}_rn_sat"], clip(f(a, b)), op)
             np.testing.assert_array_equal(got[f"{op}_rn_ftz_sat"], flush(clip(f(fa, fb))), op)
             # Rounded to zero, the result is nearer to zero by at most one unit.
             near, cut = clip(f(a, b)), got[f"{op}_rz_sat"]
             assert ((cut <= near) & (cut >= np.nextafter(near, np.float32(-1)))).all()
-        same(got["div_ftz"], flush(fa / fb), "div")
-        same(got["sqrt_ftz"], np.sqrt(fa), "sqrt")
+        assert_same_bits(got["div_ftz"], flush(fa / fb), "div")
+        assert_same_bits(got["sqrt_ftz"], np.sqrt(fa), "sqrt")
     number = ~np.isnan(a)
     np.testing.assert_array_equal(got["abs_ftz"][number], np.abs(fa)[number])
     np.testing.assert_array_equal(got["neg_ftz"][number], -fa[number])
@@ -229,8 +229,8 @@ def test_minimum_and_maximum(evaluate, dtype):
     got = evaluate({"lo": (dtype, "fmin(a, b)"), "hi": (dtype, "fmax(a, b)")}, a=a, b=b)
     low = np.where((a == 0) & (b == 0), np.where(np.signbit(a), a, b), np.fmin(a, b))
     high = np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), np.fmax(a, b))
-    same(got["lo"], low, "min")
-    same(got["hi"], high, "max")
+    assert_same_bits(got["lo"], low, "min")
+    assert_same_bits(got["hi"], high, "max")
     if dtype == "float64":
         return
     ptx, t, ab = evaluate.ptx, dtype, ("f:a", "f:b")
@@ -245,12 +245,12 @@ def test_minimum_and_maximum(evaluate, dtype):
         b=b,
     )
     number = ~np.isnan(a) & ~np.isnan(b)
-    same(got["lo_nan"], np.where(number, low, np.float32(math.nan)), "min.NaN")
-    same(got["hi_nan"], np.where(number, high, np.float32(math.nan)), "max.NaN")
+    assert_same_bits(got["lo_nan"], np.where(number, low, np.float32(math.nan)), "min.NaN")
+    assert_same_bits(got["hi_nan"], np.where(number, high, np.float32(math.nan)), "max.NaN")
     sign = np.where(np.signbit(a) != np.signbit(b), np.float32(-1), np.float32(1))
     for name, f in (("lo_xor", np.fmin), ("hi_xor", np.fmax)):
         want = np.copysign(f(np.abs(a), np.abs(b)), sign)
-        same(got[name][number], want[number], name)
+        assert_same_bits(got[name][number], want[number], name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -306,10 +306,10 @@ def test_classification_and_parts(evaluate, dtype):
     np.testing.assert_array_equal(got["copysign_ptx"].view(integer), signs | magnitudes)
     with np.errstate(all="ignore"):
         number = ~np.isnan(a)
-        same(got["copysign"][number], np.copysign(a, b)[number], "copysign")
-        same(got["fabs"][number], np.abs(a)[number], "fabs")
+        assert_same_bits(got["copysign"][number], np.copysign(a, b)[number], "copysign")
+        assert_same_bits(got["fabs"][number], np.abs(a)[number], "fabs")
         for name in ("floor", "ceil", "trunc", "rint"):
-            same(got[name][number], getattr(np, name)(a)[number], name)
+            assert_same_bits(got[name][number], getattr(np, name)(a)[number], name)
         both = number & ~np.isnan(b)
         np.testing.assert_array_equal(got["nextafter"][both], np.nextafter(a, b)[both])
         np.testing.assert_array_equal(got["ldexp"], np.ldexp(b, 3))

@@ -20,7 +20,9 @@ def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return np.abs(got.astype(np.float64) - exact.astype(np.float64)) / spacing
 
 
-def within(name: str, got: np.ndarray, exact: np.ndarray, most: np.ndarray | float) -> None:
+def assert_error_at_most(
+    name: str, got: np.ndarray, exact: np.ndarray, most: np.ndarray | float
+) -> None:
     finite = np.isfinite(exact.astype(got.dtype))
     np.testing.assert_array_equal(got[~finite], exact.astype(got.dtype)[~finite], name)
     error = np.zeros(got.shape)
@@ -63,22 +65,22 @@ def test_approximate_intrinsics(evaluate, random):
         unit=unit,
     )
     x8, y8 = x.astype(float), y.astype(float)
-    within("fdividef", got["fdividef"], x8 / y8, 2)
-    within("expf", got["expf"], np.exp(x8), 2 + np.floor(np.abs(1.173 * x8)))
-    within("exp10f", got["exp10f"], 10.0**x8, 2 + np.floor(np.abs(2.97 * x8)))
+    assert_error_at_most("fdividef", got["fdividef"], x8 / y8, 2)
+    assert_error_at_most("expf", got["expf"], np.exp(x8), 2 + np.floor(np.abs(1.173 * x8)))
+    assert_error_at_most("exp10f", got["exp10f"], 10.0**x8, 2 + np.floor(np.abs(2.97 * x8)))
     far = (y < 0.5) | (y > 2)
-    within("logf", got["logf"][far], np.log(y8)[far], 3)
-    within("log2f", got["log2f"][far], np.log2(y8)[far], 2)
-    within("log10f", got["log10f"][far], np.log10(y8)[far], 3)
+    assert_error_at_most("logf", got["logf"][far], np.log(y8)[far], 3)
+    assert_error_at_most("log2f", got["log2f"][far], np.log2(y8)[far], 2)
+    assert_error_at_most("log10f", got["log10f"][far], np.log10(y8)[far], 3)
     assert np.abs(got["log2f_unit"] - np.log2(unit.astype(float))).max() <= 2.0**-22
     assert np.abs(got["sinf"] - np.sin(angle.astype(float))).max() <= 2.0**-21.41
     assert np.abs(got["cosf"] - np.cos(angle.astype(float))).max() <= 2.0**-21.19
-    within("rsqrtf", got["rsqrtf"], y8**-0.5, 2)
-    within("frsqrt", got["frsqrt"], y8**-0.5, 0.5)
-    within("rcp", got["rcp"], 1 / y8, 1)
-    within("sqrt", got["sqrt"], np.sqrt(y8), 2)
-    within("div.full", got["div_full"], x8 / y8, 2)
-    within("ex2", got["ex2"], 2.0**x8, 2)
+    assert_error_at_most("rsqrtf", got["rsqrtf"], y8**-0.5, 2)
+    assert_error_at_most("frsqrt", got["frsqrt"], y8**-0.5, 0.5)
+    assert_error_at_most("rcp", got["rcp"], 1 / y8, 1)
+    assert_error_at_most("sqrt", got["sqrt"], np.sqrt(y8), 2)
+    assert_error_at_most("div.full", got["div_full"], x8 / y8, 2)
+    assert_error_at_most("ex2", got["ex2"], 2.0**x8, 2)
     assert (np.abs(got["tanh"] / np.tanh(x8) - 1) <= 2.0**-10.9).all()
     large = np.abs(2.0 ** (x * np.float32(10)).astype(float)) < 2.0**-126
     assert large.any()
@@ -160,7 +162,7 @@ def test_single_precision_library(evaluate, random):
         f"{n}_x": x for n, x in inputs.items()
     })  # fmt: skip
     for name, x in inputs.items():
-        within(name, got[name], exact(name, x), SINGLE[name][0])
+        assert_error_at_most(name, got[name], exact(name, x), SINGLE[name][0])
 
 
 def test_double_precision_library(evaluate, random):
@@ -170,7 +172,7 @@ def test_double_precision_library(evaluate, random):
     })  # fmt: skip
     for name, x in inputs.items():
         # The reference itself may be wrong by one ulp.
-        within(name, got[name], exact(name, x), DOUBLE[name] + 1)
+        assert_error_at_most(name, got[name], exact(name, x), DOUBLE[name] + 1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -193,21 +195,21 @@ def test_library_functions_of_two(evaluate, random, dtype):
     ten, fifteen = np.asarray(10, dtype), np.asarray(15, dtype)
     x8, y8 = x.astype(float), y.astype(float)
     extra = 0 if f else 1
-    within("pow", got["pow"], x8 ** (y - ten).astype(float), 4 + extra)
-    within(
+    assert_error_at_most("pow", got["pow"], x8 ** (y - ten).astype(float), 4 + extra)
+    assert_error_at_most(
         "atan2",
         got["atan2"],
         np.arctan2((x - fifteen).astype(float), (y - fifteen).astype(float)),
         3 + extra,
     )
-    within("hypot", got["hypot"], np.hypot(x8, y8), 3 + extra)
-    within("sin", got["sin"], np.sin(x8), 2 + extra)
-    within("cos", got["cos"], np.cos(x8), 2 + extra)
+    assert_error_at_most("hypot", got["hypot"], np.hypot(x8, y8), 3 + extra)
+    assert_error_at_most("sin", got["sin"], np.sin(x8), 2 + extra)
+    assert_error_at_most("cos", got["cos"], np.cos(x8), 2 + extra)
 
 
 def test_large_arguments_of_trigonometry(evaluate, random):
     """The slow path of the library uses a local array with a dynamic index and 64-bit products."""
     x = (random.uniform(1, 2, 300) * 2.0 ** random.integers(17, 120, 300)).astype(np.float32)
     got = evaluate({"sin": ("float32", "sinf(x)"), "cos": ("float64", "cos((double)x)")}, x=x)
-    within("sinf", got["sin"], np.sin(x.astype(float)), 2)
-    within("cos", got["cos"], np.cos(x.astype(float)), 3)
+    assert_error_at_most("sinf", got["sin"], np.sin(x.astype(float)), 2)
+    assert_error_at_most("cos", got["cos"], np.cos(x.astype(float)), 3)

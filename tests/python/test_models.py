@@ -51,7 +51,7 @@ IN_REGISTERS = (
 )
 
 
-def quick(name: str) -> bool:
+def is_quick(name: str) -> bool:
     return name in QUICK or (name.startswith("access/") and " 262144 " in name)
 
 
@@ -69,7 +69,7 @@ def launches_and_code():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Module, "model_options", model_options)
         for case in counter_cases.shipped.of_size(512, 512, 512):
-            if quick(case.name):
+            if is_quick(case.name):
                 values = case.run("sim", timed=True)[-1][1].modelled
                 pairs[case.name] = recorded[case.name], values
                 code[case.name] = len(launched[-1])
@@ -82,7 +82,7 @@ def launches(launches_and_code):
     return launches_and_code[0]
 
 
-def both(launches, metric):
+def modelled_and_measured(launches, metric):
     """Return (modelled, measured) of each launch."""
     return {name: (m.metrics()[metric], real[metric]) for name, (real, m) in launches.items()}
 
@@ -92,7 +92,7 @@ def shares(pairs):
 
 
 def test_l1_hit_rates(launches):
-    pairs = both(launches, "l1tex__t_sector_hit_rate.pct")
+    pairs = modelled_and_measured(launches, "l1tex__t_sector_hit_rate.pct")
     off = {name: abs(ours - theirs) for name, (ours, theirs) in pairs.items()}
     assert statistics.median(off.values()) < 0.1
     # The hardware counts consecutive stores to one line as hits less often.
@@ -102,7 +102,7 @@ def test_l1_hit_rates(launches):
 
 
 def test_l2_sectors(launches):
-    reads = shares(both(launches, "lts__t_sectors_srcunit_tex_op_read.sum"))
+    reads = shares(modelled_and_measured(launches, "lts__t_sectors_srcunit_tex_op_read.sum"))
     assert statistics.median(reads.values()) == 0
     assert max(reads.values()) < 0.05
     # In these cases several multiprocessors read the same data; L2 merges 15 to 35 % of it.
@@ -115,14 +115,14 @@ def test_l2_sectors(launches):
     }
     for alone in ("access/stride 262144 float32 stride=2", "transpose/copy 512x512 float32"):
         assert launches[alone][1].caches["l2_merged"] == 0
-    writes = both(launches, "lts__t_sectors_srcunit_tex_op_write.sum")
+    writes = modelled_and_measured(launches, "lts__t_sectors_srcunit_tex_op_write.sum")
     several = {name: pair for name, pair in writes.items() if pair[1] > 1000}
     assert all(ours == theirs for ours, theirs in several.values())
 
 
 def test_dram_bytes(launches_and_code):
     launches, code = launches_and_code
-    reads = both(launches, "dram__bytes_read.sum")
+    reads = modelled_and_measured(launches, "dram__bytes_read.sum")
     assert statistics.median(shares(reads).values()) < 0.005
     # A GPU reads the kernel's code, too, and about 2,300 bytes for the launch. The model does not.
     others = {name: theirs - ours - code[name] for name, (ours, theirs) in reads.items()}
@@ -147,7 +147,7 @@ def test_lookups_of_tags(width):
 
 
 def test_times(launches):
-    off = shares(both(launches, "gpu__time_duration.sum"))
+    off = shares(modelled_and_measured(launches, "gpu__time_duration.sum"))
     assert statistics.median(off.values()) < 0.1
     assert max(off.values()) < 0.25
 
@@ -155,7 +155,7 @@ def test_times(launches):
 def test_the_order_of_variants(launches):
     """If two measured times differ by more than 10 %, the prediction orders them right."""
     by_operation = {}
-    for name, times in both(launches, "gpu__time_duration.sum").items():
+    for name, times in modelled_and_measured(launches, "gpu__time_duration.sum").items():
         by_operation.setdefault(name.partition("/")[0], []).append((name, *times))
     compared = [
         (a, b)

@@ -136,7 +136,7 @@ def _names(library: Path) -> set[str]:
     return {name for name in symbols if name.startswith(("cu", "__cuda", "nvrtc"))}
 
 
-def _theirs() -> Path:
+def _nvidia_runtime() -> Path:
     path = pathfinder.file_of("nvidia-cuda-runtime", "libcudart.so.13")
     if path is None:
         pytest.skip("needs nvidia-cuda-runtime")
@@ -147,7 +147,7 @@ def test_every_function_is_there() -> None:
     version = pathfinder.version_of("nvidia-cuda-runtime") or ""
     if int(version.split(".")[1]) > NEWEST:
         pytest.skip(f"nvidia-cuda-runtime {version} may have functions that are not listed yet")
-    assert _names(_theirs()) - _names(runtime_library.library()) == set()
+    assert _names(_nvidia_runtime()) - _names(runtime_library.library()) == set()
 
 
 def test_every_function_of_the_driver_api_is_there(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_errors_of_the_driver_have_their_names() -> None:
 
 
 def test_errors_have_their_names_and_texts() -> None:
-    theirs, own = ctypes.CDLL(str(_theirs())), ctypes.CDLL(str(runtime_library.library()))
+    theirs, own = ctypes.CDLL(str(_nvidia_runtime())), ctypes.CDLL(str(runtime_library.library()))
     for name in ("cudaGetErrorName", "cudaGetErrorString"):
         for library in (theirs, own):
             getattr(library, name).restype = ctypes.c_char_p

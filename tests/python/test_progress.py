@@ -80,11 +80,11 @@ def test_a_bar_inside_another_is_not_shown(clock: Clock, capsys: Capture) -> Non
 def test_other_threads_show_nothing() -> None:
     reports: list[object] = []
 
-    def look() -> None:
+    def report_from_thread() -> None:
         with progress.reporter(None, "k") as report:
             reports.append(report)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=report_from_thread)
     thread.start()
     thread.join()
     assert reports == [None]

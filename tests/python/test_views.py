@@ -310,7 +310,7 @@ def test_blocks_in_other_processes_get_the_base():
     assert shared.totals() == k.profile(8, 128, x[1:999], y, 998).totals()
 
 
-def test_device_arrays_are_as_before():
+def test_parts_of_device_arrays_are_written_in_place():
     x = coalesce.asarray(np.arange(8, dtype=np.float32), device="sim")
     kernel(SET)[1, 1](x[4:], -1)
     assert x.get().tolist() == [0, 1, 2, 7, 4, 5, 6, 7]
