@@ -69,7 +69,7 @@ struct InstructionCounts {
 // The names of the counts, for tables and files.
 struct Counter {
     const char* name;
-    uint64_t InstructionCounts::*value;
+    uint64_t InstructionCounts::* value;
 };
 inline constexpr Counter counters[] = {
     {"executed", &InstructionCounts::executed},

@@ -56,7 +56,7 @@ void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
     throw Failure{cudaErrorInvalidValue,
                   std::string(function) + "() was called with " +
                       (!before.empty() ? "a " + std::string(what) + " that was freed: " + before
-                       : a             ? a->described() + ", which is not a " + what
+                       : a ? a->described() + ", which is not a " + what
                            : std::string("a value that is not the handle of a ") + what)};
 }
 

@@ -49,7 +49,7 @@ FORWARD(cuMemHostGetDevicePointer_v2, cudaHostGetDevicePointer,
 FORWARD(cuMemHostGetFlags, cudaHostGetFlags, (unsigned* flags, void* host), (flags, host))
 FORWARD(cuMemAllocManaged, cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags),
         (pointer, bytes, flags))
-FORWARD(cuMemGetInfo_v2, cudaMemGetInfo, (size_t * free, size_t* total), (free, total))
+FORWARD(cuMemGetInfo_v2, cudaMemGetInfo, (size_t* free, size_t* total), (free, total))
 FORWARD(cuMemPrefetchAsync_v2, cudaMemPrefetchAsync,
         (const void* p, size_t count, MemoryLocation to, unsigned flags, Stream s),
         (p, count, to, flags, s))

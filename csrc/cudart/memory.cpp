@@ -270,7 +270,7 @@ sim::AddressSpace& Memory::address_space(const Names& names) {
 }
 
 uint64_t Memory::total() const {
-    struct sysinfo machine {};
+    struct sysinfo machine{};
     sysinfo(&machine);
     return std::min(runtime().gpu_bytes(), uint64_t{machine.totalram} * machine.mem_unit / 2);
 }

@@ -45,18 +45,18 @@ double overlapped(std::initializer_list<double> cycles) {
 }  // namespace
 
 Work scaled(Work work, double by) {
-    constexpr uint64_t Work::*sums[] = {&Work::blocks,
-                                        &Work::instructions,
-                                        &Work::fp32,
-                                        &Work::fp64,
-                                        &Work::alu,
-                                        &Work::xu,
-                                        &Work::tensor_cycles,
-                                        &Work::requests,
-                                        &Work::tag_lookups,
-                                        &Work::shared_wavefronts,
-                                        &Work::constant_lookups};
-    for (uint64_t Work::*const sum : sums) work.*sum = uint64_t(double(work.*sum) * by + 0.5);
+    constexpr uint64_t Work::* sums[] = {&Work::blocks,
+                                         &Work::instructions,
+                                         &Work::fp32,
+                                         &Work::fp64,
+                                         &Work::alu,
+                                         &Work::xu,
+                                         &Work::tensor_cycles,
+                                         &Work::requests,
+                                         &Work::tag_lookups,
+                                         &Work::shared_wavefronts,
+                                         &Work::constant_lookups};
+    for (uint64_t Work::* const sum : sums) work.*sum = uint64_t(double(work.*sum) * by + 0.5);
     return work;
 }
 

@@ -138,8 +138,8 @@ bool Decoder::decode_matrix_product(const ptx::Instruction& in) {
     const bool sums = a == Element::f64  ? d == a && c == a
                       : integers || bits ? d == Element::s32 && c == d
                       : halves           ? (d == Element::f16 || d == Element::f32) &&
-                                     (c == d || (in_quads && c == Element::f16))
-                               : d == Element::f32 && c == d;
+                                               (c == d || (in_quads && c == Element::f16))
+                                         : d == Element::f32 && c == d;
     if (!sums || (f.saturates && !integers) || bits != (f.and_popc || f.xor_popc)) return false;
     if (!in_quads && (!f.by_rows[0] || f.by_rows[1])) return false;
     require_architecture(least_architecture(s, a, f.and_popc));

@@ -103,59 +103,47 @@ template <class O, Hook hook>
 constexpr bool agrees() {
     using enum Hook;
     constexpr bool listens_to = [] {
-        if constexpr (hook == start) return requires(O & o, Block & b) {
-                o.start(b);
-            };
-        if constexpr (hook == finish) return requires(O & o, const Block& b) {
-                o.finish(b);
-            };
-        if constexpr (hook == segment) return requires(O & o, const Warp& w) {
-                o.segment(w, uint32_t{}, LaneMask{});
-            };
-        if constexpr (hook == diverged) return requires(O & o, const Warp& w, const Op& op) {
-                o.diverged(w, op);
-            };
-        if constexpr (hook == call) return requires(O & o, const Warp& w) {
-                o.call(w);
-            };
-        if constexpr (hook == access) return requires(O & o, const Warp& w, const MemoryEvent& e) {
-                o.access(w, e);
-            };
+        if constexpr (hook == start) return requires(O& o, Block& b) { o.start(b); };
+        if constexpr (hook == finish) return requires(O& o, const Block& b) { o.finish(b); };
+        if constexpr (hook == segment)
+            return requires(O& o, const Warp& w) { o.segment(w, uint32_t{}, LaneMask{}); };
+        if constexpr (hook == diverged)
+            return requires(O& o, const Warp& w, const Op& op) { o.diverged(w, op); };
+        if constexpr (hook == call) return requires(O& o, const Warp& w) { o.call(w); };
+        if constexpr (hook == access)
+            return requires(O& o, const Warp& w, const MemoryEvent& e) { o.access(w, e); };
         if constexpr (hook == fault)
-            return requires(O & o, const Warp& w, const Op& op, const uint64_t* addresses) {
+            return requires(O& o, const Warp& w, const Op& op, const uint64_t* addresses) {
                 o.fault(w, op, Access{}, ptx::Space{}, Fault{}, LaneMask{}, addresses);
             };
         if constexpr (hook == async_complete)
-            return requires(O & o, const Warp& w, const AsyncCopy& c) {
+            return requires(O& o, const Warp& w, const AsyncCopy& c) {
                 o.async_complete(w, c, LaneMask{});
             };
-        if constexpr (hook == fence) return requires(O & o, const Warp& w, const Op& op) {
-                o.fence(w, op);
-            };
-        if constexpr (hook == synchronized) return requires(O & o, const Warp& w, const Op& op) {
-                o.synchronized(w, op);
-            };
-        if constexpr (hook == arrive) return requires(O & o, const Warp& w, const Op& op) {
-                o.arrive(w, op, uint32_t{});
-            };
-        if constexpr (hook == complete) return requires(O & o, const Block& b) {
-                o.complete(b, uint32_t{});
-            };
-        if constexpr (hook == misuse) return requires(O & o, const Warp& w, const Op& op) {
+        if constexpr (hook == fence)
+            return requires(O& o, const Warp& w, const Op& op) { o.fence(w, op); };
+        if constexpr (hook == synchronized)
+            return requires(O& o, const Warp& w, const Op& op) { o.synchronized(w, op); };
+        if constexpr (hook == arrive)
+            return requires(O& o, const Warp& w, const Op& op) { o.arrive(w, op, uint32_t{}); };
+        if constexpr (hook == complete)
+            return requires(O& o, const Block& b) { o.complete(b, uint32_t{}); };
+        if constexpr (hook == misuse)
+            return requires(O& o, const Warp& w, const Op& op) {
                 o.misuse(w, op, int{}, std::string{});
             };
-        if constexpr (hook == copied) return requires(O & o, const Warp& w, const CopyEvent& e) {
-                o.copied(w, e);
-            };
+        if constexpr (hook == copied)
+            return requires(O& o, const Warp& w, const CopyEvent& e) { o.copied(w, e); };
     }();
     return O::hooks.has(hook) == listens_to;
 }
 
 template <class O>
-concept Observer = std::same_as<decltype(O::hooks), const Hooks> &&
-    agrees<O, Hook::start>() && agrees<O, Hook::finish>() && agrees<O, Hook::segment>() &&
-    agrees<O, Hook::diverged>() && agrees<O, Hook::call>() && agrees<O, Hook::access>() &&
-    agrees<O, Hook::fault>() && agrees<O, Hook::async_complete>() && agrees<O, Hook::fence>() &&
+concept Observer =
+    std::same_as<decltype(O::hooks), const Hooks> && agrees<O, Hook::start>() &&
+    agrees<O, Hook::finish>() && agrees<O, Hook::segment>() && agrees<O, Hook::diverged>() &&
+    agrees<O, Hook::call>() && agrees<O, Hook::access>() && agrees<O, Hook::fault>() &&
+    agrees<O, Hook::async_complete>() && agrees<O, Hook::fence>() &&
     agrees<O, Hook::synchronized>() && agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() &&
     agrees<O, Hook::misuse>() && agrees<O, Hook::copied>();
 
@@ -174,46 +162,71 @@ class Observers {
 
     explicit Observers(Parts&... parts) : parts_(parts...) {}
 
-    void start(Block& b) requires(hooks.has(Hook::start)) {
+    void start(Block& b)
+        requires(hooks.has(Hook::start))
+    {
         each<Hook::start>([&](auto& part) { part.start(b); });
     }
-    void finish(const Block& b) requires(hooks.has(Hook::finish)) {
+    void finish(const Block& b)
+        requires(hooks.has(Hook::finish))
+    {
         each<Hook::finish>([&](auto& part) { part.finish(b); });
     }
-    void segment(const Warp& w, uint32_t op, LaneMask mask) requires(hooks.has(Hook::segment)) {
+    void segment(const Warp& w, uint32_t op, LaneMask mask)
+        requires(hooks.has(Hook::segment))
+    {
         each<Hook::segment>([&](auto& part) { part.segment(w, op, mask); });
     }
-    void diverged(const Warp& w, const Op& op) requires(hooks.has(Hook::diverged)) {
+    void diverged(const Warp& w, const Op& op)
+        requires(hooks.has(Hook::diverged))
+    {
         each<Hook::diverged>([&](auto& part) { part.diverged(w, op); });
     }
-    void call(const Warp& w) requires(hooks.has(Hook::call)) {
+    void call(const Warp& w)
+        requires(hooks.has(Hook::call))
+    {
         each<Hook::call>([&](auto& part) { part.call(w); });
     }
-    void access(const Warp& w, const MemoryEvent& e) requires(hooks.has(Hook::access)) {
+    void access(const Warp& w, const MemoryEvent& e)
+        requires(hooks.has(Hook::access))
+    {
         each<Hook::access>([&](auto& part) { part.access(w, e); });
     }
     void fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
-               LaneMask lanes, const uint64_t* addresses) requires(hooks.has(Hook::fault)) {
+               LaneMask lanes, const uint64_t* addresses)
+        requires(hooks.has(Hook::fault))
+    {
         each<Hook::fault>(
             [&](auto& part) { part.fault(w, op, access, space, fault, lanes, addresses); });
     }
-    void async_complete(const Warp& w, const AsyncCopy& copy,
-                        LaneMask lanes) requires(hooks.has(Hook::async_complete)) {
+    void async_complete(const Warp& w, const AsyncCopy& copy, LaneMask lanes)
+        requires(hooks.has(Hook::async_complete))
+    {
         each<Hook::async_complete>([&](auto& part) { part.async_complete(w, copy, lanes); });
     }
-    void fence(const Warp& w, const Op& op) requires(hooks.has(Hook::fence)) {
+    void fence(const Warp& w, const Op& op)
+        requires(hooks.has(Hook::fence))
+    {
         each<Hook::fence>([&](auto& part) { part.fence(w, op); });
     }
-    void synchronized(const Warp& w, const Op& op) requires(hooks.has(Hook::synchronized)) {
+    void synchronized(const Warp& w, const Op& op)
+        requires(hooks.has(Hook::synchronized))
+    {
         each<Hook::synchronized>([&](auto& part) { part.synchronized(w, op); });
     }
-    void arrive(const Warp& w, const Op& op, uint32_t barrier) requires(hooks.has(Hook::arrive)) {
+    void arrive(const Warp& w, const Op& op, uint32_t barrier)
+        requires(hooks.has(Hook::arrive))
+    {
         each<Hook::arrive>([&](auto& part) { part.arrive(w, op, barrier); });
     }
-    void complete(const Block& b, uint32_t barrier) requires(hooks.has(Hook::complete)) {
+    void complete(const Block& b, uint32_t barrier)
+        requires(hooks.has(Hook::complete))
+    {
         each<Hook::complete>([&](auto& part) { part.complete(b, barrier); });
     }
-    void copied(const Warp& w, const CopyEvent& e) requires(hooks.has(Hook::copied)) {
+    void copied(const Warp& w, const CopyEvent& e)
+        requires(hooks.has(Hook::copied))
+    {
         each<Hook::copied>([&](auto& part) { part.copied(w, e); });
     }
 

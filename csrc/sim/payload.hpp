@@ -295,7 +295,8 @@ class Payload {
   public:
     Payload() = default;
     template <class P>
-    requires(Types::number<P> != 0) Payload(const P& payload) : number_(Types::number<P>) {
+        requires(Types::number<P> != 0)
+    Payload(const P& payload) : number_(Types::number<P>) {
         new (bytes_) P(payload);
     }
 

@@ -440,7 +440,7 @@ float level_of(const TextureObject& o, const float (&dx)[3], const float (&dy)[3
         if (!std::isfinite(x[n]) || !std::isfinite(y[n])) return beyond_all_levels;
     // The formula was found by comparing levels with those of an H100, which differ by less than
     // 2/256 from these. Derivatives in three dimensions were not compared.
-    const auto length = [](const double(&v)[3]) {
+    const auto length = [](const double (&v)[3]) {
         const double a = std::fabs(v[0]), b = std::fabs(v[1]), c = std::fabs(v[2]);
         const double largest = std::max({a, b, c});
         return largest + 11.0 / 32 * (a + b + c - largest);

@@ -272,7 +272,9 @@ TEST(HostMemory, IsKeptForTheNextResult) {
         EXPECT_NE(HostMemory(bytes).data(), place);
     }
     HostMemory::trim();
-    { const HostMemory memory(bytes); }
+    {
+        const HostMemory memory(bytes);
+    }
     EXPECT_EQ(HostMemory::trim(), size_t{6} << 20);
     for (int i = 0; i < 3; ++i) {
         const HostMemory first(HostMemory::max_kept / 2), second(HostMemory::max_kept / 2 + 1);

@@ -230,9 +230,7 @@ std::vector<Row> video_rows() {
          [](In i) { return of(u32(std::max(std::min(i32(i.x()), i32(i.y())), 0))); }},
         {{"VIMNMX3 R0, R2, R4, R6, !PT"},
          As::word,
-         [](In i) {
-             return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())})));
-         }},
+         [](In i) { return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())}))); }},
         {{"VIMNMX.U16x2 R0, R2, R4, PT"},
          As::word,
          [](In i) {
