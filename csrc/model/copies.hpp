@@ -12,9 +12,9 @@
 //
 // The numbers of wavefronts are those of Nsight Compute's metric
 // smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum. Its formulas are not
-// published. These rules were derived from recordings, and give the numbers of an H200 for all 720
-// recorded patterns (tests/data/patterns_h200.json), except where a guard excludes lanes of a copy
-// that bypasses L1.
+// published. These rules were derived from recordings. They give the numbers of an H200 for all 720
+// recorded patterns (tests/data/patterns_h200.json), with one exception: copies that bypass L1 and
+// whose guard excludes lanes.
 #pragma once
 
 #include <algorithm>

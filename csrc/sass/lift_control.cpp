@@ -427,8 +427,8 @@ void Lifter::elect(const Instruction& in) {
 // R2UR UR4, R8 copies the value that R8 has in one lane. R2UR P0, URZ, R8 also compares the lanes:
 // P0 becomes true in the lanes in which R8 has a different value. This P0 is known only from two
 // kinds of code. In one, a BRA.DIV follows, which uses P0 to detect lanes with different member
-// masks. In the other, the instruction is guarded: a loop starts one copy for all lanes with the
-// same operands, and @P1 R2UR.OR P0, UR9, R9 finds the lanes in which any operand differs. All
+// masks. In the other, a loop starts one copy for all lanes with the same operands. There the
+// instruction is guarded: @P1 R2UR.OR P0, UR9, R9 finds the lanes in which any operand differs. All
 // other uses are refused.
 void Lifter::to_uniform(const Instruction& in) {
     only(in, {"OR"});

@@ -1,10 +1,11 @@
 // The state of translating ("lifting") one kernel. lift.cpp describes the method, and has the table
 // of opcodes. The other lift_*.cpp files translate the instructions.
 //
-// A function that translates an instruction reads its operands with word(), real() and similar
-// functions, lists the modifiers that it understands with only(), and appends operations with
-// as_ptx() or machine(). If it does not read an operand, or if the instruction has another
-// modifier, the instruction is refused. docs/adding_an_instruction.md shows an example.
+// A function that translates an instruction does three things. It reads the operands with word(),
+// real() and similar functions. It lists the modifiers that it understands with only(). And it
+// appends operations with as_ptx() or machine(). If it does not read an operand, or if the
+// instruction has another modifier, the instruction is refused. docs/adding_an_instruction.md shows
+// an example.
 #pragma once
 
 #include <initializer_list>

@@ -39,8 +39,8 @@ constexpr uint32_t longest_wait = 64;
 // Returns true for a test whose result differs from run to run.
 bool tests(const sim::Traits& in) { return in.tests_mbarrier || in.requests_registers; }
 
-// Returns true for a read of a value that another thread may change meanwhile: a strong load, an
-// atomic that adds zero, or an atomic that takes a lock. (For ATOMS.CAST, see
+// Returns true for a read of a value that another thread may change meanwhile. Such a read is a
+// strong load, an atomic that adds zero, or an atomic that takes a lock. (For ATOMS.CAST, see
 // analysis/contention.hpp.)
 bool polls(const Instruction& in) {
     if (in.code == OpCode::LDG || in.code == OpCode::LD) return in.has("STRONG");

@@ -1,8 +1,8 @@
 // The forms of mma and wmma: the combinations of a shape, of element types and of layouts that PTX
 // has (PTX ISA, "Matrix Shape" and "Warp-level Matrix Instructions").
 //
-// The decoder calls form_of() to read the modifiers of an instruction. Then it asks the other
-// functions whether such an instruction exists, which compute capability it needs, how many
+// The decoder calls form_of() to read the modifiers of an instruction. The other functions then say
+// whether such an instruction exists, and which compute capability it needs. They also say how many
 // registers its fragments have, and how its product is rounded.
 #pragma once
 

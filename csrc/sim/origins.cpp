@@ -30,8 +30,9 @@ bool add(Origins& to, const Origins& from) {
     return changed;
 }
 
-// Returns which operands may point into the same array as the result of an instruction: the index
-// of the first such operand, and the number of consecutive ones. Returns {0, 0} if there are none.
+// Returns which operands of an instruction may point into the same array as its result. These
+// operands are consecutive: the function returns the index of the first one and their number.
+// Returns {0, 0} if there are none.
 std::pair<size_t, size_t> pointer_operands(OpCode code) {
     switch (code) {
         case OpCode::mad:
