@@ -67,56 +67,48 @@ AccessCosts::AccessCosts(const sim::Program& program)
       repeated_(program.instructions.size()),
       sites_(program.instructions.size()) {}
 
-inline bool AccessCosts::Repeated::is_like(const sim::MemoryEvent& e) const {
-    if (e.mask != mask || e.shape != shape || e.space != space) return false;
-    if (shape == sim::Shape::strided && e.stride != stride) return false;
-    if (shape != sim::Shape::scattered) return (e.first - first) % model::line_bytes == 0;
-    const int lane = std::countr_zero(mask);
+inline bool AccessCosts::Details::has_addresses_of(const sim::MemoryEvent& e) const {
+    const int lane = std::countr_zero(e.mask);
     const uint64_t distance = e.addresses[lane] - addresses[lane];
     if (distance % model::line_bytes != 0) return false;
     uint64_t other = 0;
-    if (mask == sim::all_lanes) {
+    if (e.mask == sim::all_lanes) {
         for (int i = 0; i < sim::warp_size; ++i)
             other |= (e.addresses[i] - addresses[i]) ^ distance;
     } else {
-        sim::for_each_lane(mask,
+        sim::for_each_lane(e.mask,
                            [&](int i) { other |= (e.addresses[i] - addresses[i]) ^ distance; });
     }
     return other == 0;
 }
 
-// Returns a hash of an access. If one access is a repetition of another (see Repeated), both have
-// the same hash.
 inline size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
-    uint64_t start = e.first, differences = uint64_t(e.stride);
-    if (e.shape == sim::Shape::scattered) {
-        const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
-        const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
-        start = e.addresses[first];
-        differences = (e.addresses[last] - start) ^ (e.addresses[second] - start) << 16;
-    }
-    const uint64_t place = start % model::line_bytes;
-    return ((differences << 7 ^ place) * 0x9e3779b97f4a7c15) >> 58;
+    if (e.shape != sim::Shape::scattered) return hash_of(e.first, uint64_t(e.stride));
+    const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
+    const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
+    const uint64_t start = e.addresses[first];
+    return hash_of(start, (e.addresses[last] - start) ^ (e.addresses[second] - start) << 16);
 }
 
-// Returns the entry that remembers an access like `e`, and sets `is_known` to true. If there is
-// none, returns the entry in which `e` should be remembered, and sets `is_known` to false.
-inline AccessCosts::Repeated& AccessCosts::entry_of(Patterns& patterns, const sim::MemoryEvent& e,
-                                                    bool& is_known) {
+// Returns the number of the entry that remembers an access like `e`, and sets `is_known` to true.
+// If there is none, returns the number of the entry in which `e` should be remembered, and sets
+// `is_known` to false.
+inline size_t AccessCosts::entry_of(const Patterns& patterns, const sim::MemoryEvent& e,
+                                    bool& is_known) {
     constexpr size_t tried = 4;
     const size_t start = hash_of(e);
-    for (size_t n = 0; n < tried; ++n) {
-        Repeated& each = patterns[(start + n) % patterns.size()];
-        is_known = each.is_like(e);
-        if (is_known || each.mask == 0) return each;
+    for (size_t i = 0; i < tried; ++i) {
+        const size_t n = (start + i) % Patterns::count;
+        is_known = patterns.has(n, e);
+        if (is_known || patterns.repeated[n].mask == 0) return n;
     }
-    return patterns[start];
+    return start;
 }
 
-void AccessCosts::Repeated::add_to(InstructionCounts& total) const {
-    if (times == 0) return;
-    InstructionCounts all = cost;
-    for (const Counter& c : counters) all.*c.value *= times;
+void AccessCosts::Patterns::add_to(InstructionCounts& total, size_t n) const {
+    if (repeated[n].times == 0) return;
+    InstructionCounts all = details[n].cost;
+    for (const Counter& c : counters) all.*c.value *= repeated[n].times;
     total.add(all);
 }
 
@@ -137,23 +129,26 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         return 0;
     }
     if (!repeated_[e.pc]) repeated_[e.pc] = std::make_unique<Patterns>();
+    Patterns& patterns = *repeated_[e.pc];
     bool is_known = false;
-    Repeated& last = entry_of(*repeated_[e.pc], e, is_known);
+    const size_t n = entry_of(patterns, e, is_known);
+    Repeated& repeated = patterns.repeated[n];
     if (!is_known) {
-        last.add_to(c);
-        last.times = 0;
-        last.cost = {};
-        add(last.cost, e);
-        last.mask = e.mask;
-        last.space = e.space;
-        last.shape = e.shape;
-        last.first = e.first;
-        last.stride = e.stride;
-        if (e.shape == sim::Shape::scattered)
-            std::copy_n(e.addresses, sim::warp_size, last.addresses);
+        Details& details = patterns.details[n];
+        patterns.add_to(c, n);
+        details.cost = {};
+        add(details.cost, e);
+        const bool scattered = e.shape == sim::Shape::scattered;
+        if (scattered) std::copy_n(e.addresses, sim::warp_size, details.addresses);
+        repeated = {.stride = e.shape == sim::Shape::strided ? e.stride : 0,
+                    .mask = e.mask,
+                    .wavefronts = uint32_t(details.cost.wavefronts),
+                    .place_in_line = uint8_t(scattered ? 0 : e.first % model::line_bytes),
+                    .space = e.space,
+                    .shape = e.shape};
     }
-    ++last.times;
-    return uint32_t(last.cost.wavefronts);
+    ++repeated.times;
+    return repeated.wavefronts;
 }
 
 void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
@@ -204,7 +199,7 @@ void AccessCosts::add_bulk(const sim::Warp& w, const sim::CopyEvent& e) {
 InstructionCounts AccessCosts::of(size_t i) const {
     InstructionCounts total = sites_[i];
     if (repeated_[i])
-        for (const Repeated& each : *repeated_[i]) each.add_to(total);
+        for (size_t n = 0; n < Patterns::count; ++n) repeated_[i]->add_to(total, n);
     sim::MemoryEvent e;
     e.pc = uint32_t(i);
     e.access = program_.instructions[i].access;
@@ -233,7 +228,7 @@ void AccessCosts::clear() {
     std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
     for (const auto& patterns : repeated_)
         if (patterns)
-            for (Repeated& each : *patterns) each.times = 0;
+            for (Repeated& each : patterns->repeated) each.times = 0;
 }
 
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {

@@ -37,6 +37,14 @@ class AccessCosts {
             ++regular_[e.pc].times[global][pattern];
             return global ? 0 : pattern == uniform ? 1 : uint32_t(model::groups_of(e.bytes));
         }
+        // This is a short way for repeated accesses with a constant stride.
+        if (e.shape == sim::Shape::strided && repeated_[e.pc] && !is_copy(e)) {
+            Repeated& known = repeated_[e.pc]->repeated[hash_of(e.first, uint64_t(e.stride))];
+            if (known.is_like(e)) {
+                ++known.times;
+                return known.wavefronts;
+            }
+        }
         return add_irregular(e);
     }
 
@@ -97,27 +105,58 @@ class AccessCosts {
     // multiple of 128 bytes. Such a shift does not change the cost. Each address keeps its bank,
     // because the 32 banks of 4 bytes repeat every 128 bytes. It also keeps its place in its line,
     // because a line has 128 bytes.
+    //
+    // An access with a constant stride is described by this struct alone. It is small, so that the
+    // accesses that are compared stay in the host's cache.
     struct Repeated {
         // how often the access was made since the last clear(), including the first time
         uint64_t times = 0;
-        InstructionCounts cost;
-        sim::LaneMask mask = 0;  // 0: there was no access
+        int64_t stride = 0;         // 0 if the shape is not strided
+        sim::LaneMask mask = 0;     // 0: there was no access
+        uint32_t wavefronts = 0;    // of one access
+        uint8_t place_in_line = 0;  // of lane 0; 0 if the shape is scattered
         ptx::Space space = ptx::Space::shared;
         sim::Shape shape = sim::Shape::scattered;
-        uint64_t first = 0;
-        int64_t stride = 0;
+
+        // Returns true if the access is a repetition of this one. If the shape is scattered, the
+        // addresses must be compared, too.
+        [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const {
+            return e.shape == shape && e.space == space && e.mask == mask &&
+                   (e.shape == sim::Shape::scattered ||
+                    (e.first % model::line_bytes == place_in_line &&
+                     (e.shape != sim::Shape::strided || e.stride == stride)));
+        }
+    };
+    // The cost of a repeated access, and, if its shape is scattered, its addresses.
+    struct Details {
+        InstructionCounts cost;
         uint64_t addresses[sim::warp_size] = {};
 
-        [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const;
-        void add_to(InstructionCounts& total) const;
+        [[nodiscard]] bool has_addresses_of(const sim::MemoryEvent& e) const;
     };
     // The remembered accesses of one instruction. Several are remembered, because several warps
     // execute the instruction in turn. The warps often have different address patterns, and each
     // warp repeats its own pattern. An access is remembered at its hash, or at one of the next few
     // places. If all of them are taken, it replaces the access at its hash.
-    using Patterns = std::array<Repeated, 64>;
+    struct Patterns {
+        static constexpr size_t count = 64;
+        std::array<Repeated, count> repeated;
+        std::array<Details, count> details;
+
+        [[nodiscard]] bool has(size_t n, const sim::MemoryEvent& e) const {
+            return repeated[n].is_like(e) &&
+                   (e.shape != sim::Shape::scattered || details[n].has_addresses_of(e));
+        }
+        void add_to(InstructionCounts& total, size_t n) const;
+    };
+    // Returns a hash of the start of an access and of the differences between its addresses. If one
+    // access is a repetition of another (see Repeated), both have the same hash.
+    static size_t hash_of(uint64_t start, uint64_t differences) {
+        const uint64_t place = start % model::line_bytes;
+        return ((differences << 7 ^ place) * 0x9e3779b97f4a7c15) >> 58;
+    }
     static size_t hash_of(const sim::MemoryEvent& e);
-    static Repeated& entry_of(Patterns& patterns, const sim::MemoryEvent& e, bool& is_known);
+    static size_t entry_of(const Patterns& patterns, const sim::MemoryEvent& e, bool& is_known);
 
     uint32_t add_irregular(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;

@@ -46,9 +46,10 @@ inline Shape shape_of(const A* a, LaneMask mask, uint32_t bytes) {
     return different ? Shape::scattered : Shape::consecutive;
 }
 
-// Returns the stride of the lanes' addresses, or `irregular`.
+// Returns the stride of the lanes' addresses, or `irregular`. It is not inlined, because most
+// accesses know their stride already and do not need it.
 template <class A>
-inline int64_t stride_of(const A* a) {
+[[gnu::noinline]] int64_t stride_of(const A* a) {
     const A stride = a[1] - a[0];
     A different = 0;
     for (int i = 0; i < warp_size; ++i) different |= A(a[i] ^ A(a[0] + A(i) * stride));

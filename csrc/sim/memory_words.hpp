@@ -121,12 +121,25 @@ inline Words find_words(Warp& w, const Op& op) {
     return {host + (first - address), stride, before, size - before - span.bytes};
 }
 
+// Loads one word for each lane. Words are written in pairs, because the host can only write one or
+// two numbers per cycle.
+inline void load_apart(uint32_t* d, const std::byte* host, int64_t stride) {
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < warp_size; i += 2) {
+        uint32_t x, y;
+        std::memcpy(&x, host + i * stride, sizeof x);
+        std::memcpy(&y, host + (i + 1) * stride, sizeof y);
+        const uint64_t both = x | uint64_t{y} << 32;
+        std::memcpy(d + i, &both, sizeof both);
+    }
+}
+
 // Moves words between memory and neighbouring registers. `d` points to the first register. Two
 // words in one aligned group of 8 bytes are moved as one 64-bit number, because in the source they
 // may be one number. Another block may access this number at the same time, on another host thread,
 // and must never see only half of it.
 template <Access access, int words>
-inline void move_words(uint32_t* d, Words at) {
+inline void move_words(uint32_t* d, std::byte* host, int64_t stride) {
     using Unit = std::conditional_t<words == 1, uint32_t, uint64_t>;
     const auto move = [](uint32_t* d, std::byte* host, int64_t stride) {
 #pragma GCC ivdep
@@ -145,24 +158,26 @@ inline void move_words(uint32_t* d, Words at) {
     };
     constexpr int64_t consecutive = 4 * words;
     for (int n = 0; n < words; n += sizeof(Unit) / 4) {
-        if (at.stride == consecutive) {
+        if (stride == consecutive) {
             // Here the stride is a compile-time constant, so the compiler can vectorize the loop.
-            move(d, at.host, consecutive);
-        } else if (at.stride != 0) {
-            move(d, at.host, at.stride);
+            move(d, host, consecutive);
+        } else if (stride != 0 && access == Access::load && words == 1) {
+            load_apart(d, host, stride);
+        } else if (stride != 0) {
+            move(d, host, stride);
         } else if constexpr (access == Access::load) {
             Unit value;
-            std::memcpy(&value, at.host, sizeof value);
+            std::memcpy(&value, host, sizeof value);
             for (int i = 0; i < warp_size; ++i) d[i] = uint32_t(value);
             if constexpr (words > 1)
                 for (int i = 0; i < warp_size; ++i) d[warp_size + i] = uint32_t(value >> 32);
         } else {
             Unit value = d[warp_size - 1];
             if constexpr (words > 1) value |= Unit{d[2 * warp_size - 1]} << 32;
-            std::memcpy(at.host, &value, sizeof value);
+            std::memcpy(host, &value, sizeof value);
         }
         d += warp_size * (sizeof(Unit) / 4);
-        at.host += sizeof(Unit);
+        host += sizeof(Unit);
     }
 }
 
@@ -216,7 +231,7 @@ void access_words(Warp& w, const Op& op) {
                     load_from_rows(*w.block->rows, d, at))
                     return;
             }
-            return move_words<access, words>(d, at);
+            return move_words<access, words>(d, at.host, at.stride);
         }
     }
     access_memory<watch, space, access>(w, op);

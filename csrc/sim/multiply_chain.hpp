@@ -170,9 +170,11 @@ inline void multiply_chain(Warp& w, const Op& op) {
                 strides[0] = x.words.stride, strides[1] = y.words.stride;
             }
             if (!at[0].memory().read_once)
-                move_words<Access::load, 1>(w.lanes<uint32_t>(at[0].operand[0]), x.words);
+                move_words<Access::load, 1>(w.lanes<uint32_t>(at[0].operand[0]), x.words.host,
+                                            x.words.stride);
             if (!at[1].memory().read_once)
-                move_words<Access::load, 1>(w.lanes<uint32_t>(at[1].operand[0]), y.words);
+                move_words<Access::load, 1>(w.lanes<uint32_t>(at[1].operand[0]), y.words.host,
+                                            y.words.stride);
             new (last++) Factors{x.words.host, y.words.host};
             product = at + 2;
             at += 3;
