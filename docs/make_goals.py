@@ -30,10 +30,6 @@ LIMITS = {
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
     "launch": "The driver's own function takes longer than the goal. See "
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
-    "`transpose`, 1000000 x 1000, relative to a copy": "The order of the accesses to DRAM. See "
-    "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
-    "`column_sums`, 16384 x 16384": "The speed of DRAM. See "
-    "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
 }
 
 
@@ -77,8 +73,6 @@ def of_calls(figures: dict[str, Any], operation: str) -> dict[tuple[int, str], f
 
     The number of rows is 0 if there is no array.
     """
-    if _OLD[operation] in figures:
-        return _of_old_scripts(figures[_OLD[operation]])
     return {
         (benchmark["arrays"][0]["shape"][0] if benchmark["arrays"] else 0, row["variant"]): row[
             "timing"
@@ -86,29 +80,6 @@ def of_calls(figures: dict[str, Any], operation: str) -> dict[tuple[int, str], f
         for benchmark in figures.values()
         if benchmark["operation"] == operation and benchmark.get("whole_calls")
         for row in benchmark["rows"]
-    }
-
-
-# Recordings before commit d0f2657d have the figures of scripts that are now `coalesce bench`.
-_OLD = {
-    "matmul": "python benchmarks/numpy_products.py",
-    "launch": "python benchmarks/launch_latency.py",
-}
-_OLD_ROWS = {
-    "CuPy": "cupy",
-    "coalesce, DeviceArray": "device_array",
-    "CuPy RawKernel": "cupy",
-    "from C++": "from_cpp",
-}
-
-
-def _of_old_scripts(figures: dict[str, Any]) -> dict[tuple[int, str], float]:
-    if "median" in figures:  # microseconds of launches
-        return {(0, _OLD_ROWS.get(row, row)): us / 1000 for row, us in figures["median"].items()}
-    return {
-        (int(size), _OLD_ROWS.get(row, row)): ms
-        for size, rows in figures.items()
-        for row, ms in rows.items()
     }
 
 

@@ -23,11 +23,17 @@ constexpr double constant_cycles = 2.3;  // cycles per address of a load from co
 constexpr double barrier_cycles = 20, barrier_cycles_per_warp = 5;
 // Cycles from one instruction of a warp to the next.
 constexpr double instruction_latency = 4;
-// l2_sectors_per_cycle (time.hpp) is for a mixture of reads and writes. The following values are
-// for kernels that only read (`access/gather`), only write whole sectors, and only write parts of
-// sectors.
-constexpr double l2_reads_per_cycle = 80.0 / 132, l2_writes_per_cycle = 65.0 / 132;
-constexpr double l2_partial_per_cycle = 33.0 / 132;
+// Sectors per cycle between the multiprocessors and L2, for kernels that only read, only write
+// whole sectors, and only write parts of sectors. `together` is the rate of all 132 multiprocessors
+// of an H200. If only a few have work, each of them is limited by its own rate `alone`
+// (`python benchmarks/l2_rates.py`, docs/measured/l2_rates_h100.txt; reads from DRAM).
+struct L2Rate {
+    double together, alone;
+    double of_each(double multiprocessors) const {
+        return std::min(alone, together / multiprocessors);
+    }
+};
+constexpr L2Rate l2_reads{80, 2.3}, l2_writes{65, 1.0}, l2_partial_writes{33, 0.8};
 // Results per cycle of a multiprocessor, for compute capabilities 7.0 to 9.0. Source: CUDA C++
 // Programming Guide, Throughput of Native Arithmetic Instructions.
 constexpr double alu_lanes = 64, xu_lanes = 16;
@@ -111,10 +117,12 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::requests) = double(work.requests) * share * request_cycles;
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;
-    at(Bound::l2) = (double(work.l2_sectors - work.l2_writes) / l2_reads_per_cycle +
-                     double(work.l2_writes - work.l2_partial_writes) / l2_writes_per_cycle +
-                     double(work.l2_partial_writes) / l2_partial_per_cycle) *
-                    share;
+    const double busy_ones = std::min(double(work.blocks), double(gpu.multiprocessors));
+    at(Bound::l2) =
+        (double(work.l2_sectors - work.l2_writes) / l2_reads.of_each(busy_ones) +
+         double(work.l2_writes - work.l2_partial_writes) / l2_writes.of_each(busy_ones) +
+         double(work.l2_partial_writes) / l2_partial_writes.of_each(busy_ones)) *
+        share;
     at(Bound::atomics) = work.atomics;
     at(Bound::dram) = double(work.dram_bytes) / (gpu.dram_gbps * dram_efficiency) * gpu.clock_ghz;
 

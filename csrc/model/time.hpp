@@ -26,10 +26,9 @@
 
 namespace coalesce::model {
 
-// The largest number of sectors per cycle between one multiprocessor and L2. All 132
-// multiprocessors of an H200 together transfer at most 72 sectors per cycle. One multiprocessor
-// transfers at most the 132nd part of this, even if the others are idle. The value was recorded
-// with a copy kernel, which reads as many sectors as it writes.
+// The sectors per cycle between one multiprocessor and L2 if all 132 multiprocessors of an H200
+// have work. Together they transfer at most 72 sectors per cycle. The value was recorded with a
+// copy kernel, which reads as many sectors as it writes.
 inline constexpr double l2_sectors_per_cycle = 72.0 / 132;
 
 // The work of a launch, summed over all blocks.
