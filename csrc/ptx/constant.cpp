@@ -1,8 +1,10 @@
 #include "ptx/constant.hpp"
 
 #include <bit>
-#include <locale>
-#include <sstream>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 namespace coalesce::ptx {
 namespace {
@@ -48,12 +50,11 @@ uint64_t digits(const Tokens& tokens, const Token& token, std::string_view text,
 }
 
 Constant decimal_float(const Tokens& tokens, const Token& token) {
-    std::istringstream stream{std::string(token.text)};
-    stream.imbue(std::locale::classic());
+    const std::string_view text = token.text;
     double value = 0;
-    stream >> value;
-    if (stream.fail() || stream.peek() != std::istringstream::traits_type::eof()) {
-        tokens.fail(token, "malformed number '" + std::string(token.text.substr(0, 40)) + "'");
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+        tokens.fail(token, "malformed number '" + std::string(text.substr(0, 40)) + "'");
     }
     return {Constant::Kind::f64, std::bit_cast<uint64_t>(value), false};
 }
