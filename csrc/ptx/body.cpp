@@ -336,8 +336,14 @@ Operand Parser::register_operand(const Token& token, const Binding& binding) {
         const Token suffix = tokens_.take();
         const int at = component(suffix.word());
         if (at < 0 || binding.width == 1 || static_cast<uint32_t>(at) >= binding.width) {
-            tokens_.fail(suffix, name_in_message(token.text) + " has no component " +
-                                     name_in_message(suffix.text));
+            // vadd.u32.u32.u32 %r0, %r1.b0, %r2.h1 selects a byte and a half.
+            const std::string_view word = suffix.word();
+            const bool selects = word.size() > 1 && (word[0] == 'b' || word[0] == 'h') &&
+                                 word.find_first_not_of("01234567", 1) == std::string_view::npos;
+            tokens_.fail(suffix,
+                         name_in_message(token.text) + " has no component " +
+                             name_in_message(suffix.text) +
+                             (selects ? "; selecting bytes or halves is not supported" : ""));
         }
         return one(binding.index + at);
     }

@@ -212,7 +212,14 @@ void Lifter::convergence(const Instruction& in) {
     auto& convergence_barrier = op.set(sim::ReconvergenceBarrier{.number = int8_t(barrier.number)});
     if (in.opcode == "BREAK") {
         op.control = Control::break_barrier;
-        if (condition != no_operand && in.guard.kind == Kind::predicate) unsupported("a guard");
+        // @P1 BREAK P0, B0 removes the lanes for which both predicates are true.
+        if (condition != no_operand && in.guard.kind == Kind::predicate) {
+            const Locator both = scratch_predicate();
+            machine_to_scratch(MachineOp::predicate_logic,
+                               {both, no_operand, condition, predicate(in.guard), truth(true)},
+                               sim::TruthTables{0x80, 0});
+            condition = both;
+        }
         if (condition != no_operand) op.guard = condition;
         emit(op);
         return;

@@ -96,9 +96,13 @@ void Lifter::fsel(const Instruction& in) {
 }
 
 void Lifter::fmnmx(const Instruction& in) {
-    only(in, {"FTZ", "NAN"});
+    only(in, {"FTZ", "NAN", "XORSIGN"});
     const Locator d = result(operand(in, 0));
-    const std::string_view ftz = flushing(in);
+    const std::string_view ftz = flushing(in), nan = in.has("NAN") ? "NaN" : "";
+    if (in.has("XORSIGN"))
+        return as_ptx(
+            min_or_max(operand(in, 3)), {ftz, nan, "xorsign", "abs", "f32"},
+            {d, real(signed_magnitude(operand(in, 1))), real(signed_magnitude(operand(in, 2)))});
     if (in.has("NAN"))
         return as_ptx(min_or_max(operand(in, 3)), {ftz, "NaN", "f32"},
                       {d, real(operand(in, 1)), real(operand(in, 2))});
@@ -111,6 +115,16 @@ void Lifter::fmnmx(const Instruction& in) {
     };
     const Locator a = source(operand(in, 1)), b = source(operand(in, 2));
     machine(MachineOp::min_max_f32, {d, a, b, predicate(operand(in, 3))});
+}
+
+// With .XORSIGN, the operation compares |a| and |b|, and the sign of the result is the sign of a
+// times the sign of b. Returns operand a or b with its sign.
+Operand Lifter::signed_magnitude(const Operand& o) const {
+    const bool number = o.kind == Operand::Kind::real && !std::signbit(o.value);
+    if (o.negated || !(o.absolute || number)) unsupported("the operand " + std::string(o.text));
+    Operand plain = o;
+    plain.absolute = false;
+    return plain;
 }
 
 // Chooses min or max for an MNMX instruction. Its predicate must be constant, true or false.
@@ -148,6 +162,14 @@ void Lifter::mufu(const Instruction& in) {
                      {"EX2", OpCode::ex2}, {"LG2", OpCode::lg2},   {"TANH", OpCode::tanh}};
     for (const auto& f : functions) {
         if (!in.has(f.modifier)) continue;
+        if (in.has("F16") || in.has("BF16")) {
+            // MUFU.EX2.F16 R0, R2.H1 computes a half from a half.
+            if (f.code != OpCode::ex2 && f.code != OpCode::tanh) unsupported();
+            only(in, {f.modifier, "F16", "BF16"});
+            const bool flushes = f.code == OpCode::ex2 && in.has("BF16");
+            const std::string_view type = in.has("BF16") ? "bf16" : "f16";
+            return as_ptx(f.code, {"approx", flushes ? "ftz" : "", type}, {d, half(a, type)});
+        }
         only(in, {f.modifier});
         return as_ptx(f.code, {"approx", f.code == OpCode::tanh ? "" : "ftz", "f32"}, {d, real(a)});
     }
@@ -207,6 +229,31 @@ Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     return constant(immediate(std::isnan(o.value) ? o : second, printed));
 }
 
+// Returns half 0 of a register, or the half that the operand names, with its sign applied. PTX has
+// abs.f16 and neg.f16 for the sign, which return the canonical NaN.
+Locator Lifter::half(const Operand& o, std::string_view type) {
+    const bool upper = o.part == "H1" || o.part == "H1_H1";
+    const bool lower = o.part.empty() || o.part == "H0" || o.part == "H0_H0";
+    if (o.kind != Operand::Kind::reg || o.inverted || !(upper || lower))
+        unsupported("the operand " + std::string(o.text));
+    Operand whole = o;
+    whole.part = {};
+    whole.negated = whole.absolute = false;
+    Locator at = word(whole);
+    if (upper) {
+        const Locator shifted = scratch();
+        machine_to_scratch(MachineOp::shift_right_u32, {shifted, at}, sim::ShiftOperand{.by = 16});
+        at = shifted;
+    }
+    for (const OpCode code : {OpCode::abs, OpCode::neg}) {
+        if (!(code == OpCode::abs ? o.absolute : o.negated)) continue;
+        const Locator changed = scratch();
+        as_ptx_to_scratch(code, {type}, {changed, at});
+        at = changed;
+    }
+    return at;
+}
+
 void Lifter::halves(const Instruction& in) {
     only(in, {"MMA", "BF16_V2", "BF16", "FTZ", "SAT", "RELU", "F32"});
     const bool bfloat = in.has("BF16_V2") || in.has("BF16");
@@ -219,27 +266,8 @@ void Lifter::halves(const Instruction& in) {
             o.kind != Operand::Kind::reg ||
             !(o.part.empty() || o.part == "H0_H0" || o.part == "H1_H1"))
             unsupported();
-        Operand whole = o;
-        whole.part = {};
-        whole.negated = whole.absolute = false;
-        Locator half = word(whole);
-        if (o.part.starts_with("H1")) {
-            const Locator upper = scratch();
-            machine_to_scratch(MachineOp::shift_right_u32, {upper, half},
-                               sim::ShiftOperand{.by = 16});
-            half = upper;
-        }
-        if (o.absolute) {
-            const Locator positive = scratch();
-            as_ptx_to_scratch(OpCode::and_, {"b32"}, {positive, half, constant(0x7fff)});
-            half = positive;
-        }
-        if (o.negated) {
-            const Locator flipped = scratch();
-            as_ptx_to_scratch(OpCode::xor_, {"b32"}, {flipped, half, constant(0x8000)});
-            half = flipped;
-        }
-        return as_ptx(OpCode::cvt, {"f32", bfloat ? "bf16" : "f16"}, {d, half});
+        const std::string_view type = bfloat ? "bf16" : "f16";
+        return as_ptx(OpCode::cvt, {"f32", type}, {d, half(o, type)});
     }
     size_t n = 1;
     const size_t first = n;
@@ -296,8 +324,9 @@ void Lifter::hset(const Instruction& in) {
 // Translates HMNMX2 R0, R1, R2, !PT, and VHMNMX R0, R1, R2, R3, !PT with three sources.
 void Lifter::hmnmx(const Instruction& in) {
     const bool three = in.opcode == "VHMNMX";
-    only(in, {"BF16_V2", "FTZ", "NAN"});
+    only(in, {"BF16_V2", "FTZ", "NAN", "XORSIGN"});
     if (three && in.has("FTZ")) unsupported("the modifier .FTZ");
+    if (in.has("XORSIGN")) return hmnmx_of_magnitudes(in);
     const bool bfloat = in.has("BF16_V2");
     const std::string_view ftz = flushing(in), nan = in.has("NAN") ? "NaN" : "",
                            type = bfloat ? "bf16x2" : "f16x2";
@@ -311,6 +340,16 @@ void Lifter::hmnmx(const Instruction& in) {
         a = two, b = last;
     }
     as_ptx(code, {ftz, nan, type}, {result(operand(in, 0)), a, b});
+}
+
+// Translates HMNMX2.XORSIGN R0, |R1|, |R2|, PT.
+void Lifter::hmnmx_of_magnitudes(const Instruction& in) {
+    if (in.opcode == "VHMNMX") unsupported("the modifier .XORSIGN");
+    as_ptx(min_or_max(operand(in, 3)),
+           {flushing(in), in.has("NAN") ? "NaN" : "", "xorsign", "abs",
+            in.has("BF16_V2") ? "bf16x2" : "f16x2"},
+           {result(operand(in, 0)), half_pair(signed_magnitude(operand(in, 1))),
+            half_pair(signed_magnitude(operand(in, 2)))});
 }
 
 // Translates F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR
@@ -354,7 +393,8 @@ void Lifter::convert(const Instruction& in) {
         source = real_pair(o);
     } else if (from == "u64" || from == "s64") {
         if (o.negated) unsupported("a negated pair");
-        source = raw(o, 2);
+        // An immediate number is the upper word of the pair.
+        source = o.kind == Operand::Kind::integer ? constant_pair(o.bits << 32) : raw(o, 2);
     } else if (from == "f32") {
         source = real(o);
     } else if (is_float(from) &&
@@ -387,6 +427,39 @@ void Lifter::convert(const Instruction& in) {
     as_ptx(OpCode::cvt, {"s32", to}, {d, narrow});
 }
 
+// I2I.S8.S32.SAT R0, R1 clamps R1 to a byte. A signed result has its sign in all upper bits.
+void Lifter::clamp_integer(const Instruction& in) {
+    only(in, {"S8", "U8", "S16", "U16", "S32", "U32", "SAT"});
+    if (in.modifiers.size() != 3 || in.modifiers[2] != "SAT" || !in.modifiers[1].ends_with("32"))
+        unsupported();
+    const std::string to = lower(in.modifiers[0]), from = lower(in.modifiers[1]);
+    const Locator a = word(operand(in, 1)), d = result(operand(in, 0)), narrow = scratch();
+    as_ptx_to_scratch(OpCode::cvt, {"sat", to, from}, {narrow, a});
+    as_ptx(OpCode::cvt, {to[0] == 's' ? "s32" : "u32", to}, {d, narrow});
+}
+
+// F2IP.U8.F32.TRUNC.NTZ R0, R1, R2, R3 converts R1 and R2 to bytes. These two bytes become the
+// lower half of R0, with that of R2 at the bottom. The lower half of R3 becomes the upper half.
+void Lifter::pack_bytes_of_floats(const Instruction& in) {
+    only(in, {"U8", "S8", "F32", "NTZ", "TRUNC", "FLOOR", "CEIL", "FTZ"});
+    if (!in.has("F32") || !in.has("NTZ") || in.has("U8") == in.has("S8")) unsupported();
+    const std::string_view mode = in.has("TRUNC")   ? "rzi"
+                                  : in.has("FLOOR") ? "rmi"
+                                  : in.has("CEIL")  ? "rpi"
+                                                    : "rni";
+    const std::string_view type = in.has("U8") ? "u8" : "s8";
+    const auto byte = [&](size_t n) {
+        const Locator narrow = scratch(), wide = scratch();
+        as_ptx_to_scratch(OpCode::cvt, {mode, flushing(in), type, "f32"},
+                          {narrow, real(operand(in, n))});
+        as_ptx_to_scratch(OpCode::cvt, {"u32", "u8"}, {wide, narrow});
+        return wide;
+    };
+    const Locator d = result(operand(in, 0)), upper = byte(1), lower = byte(2), both = scratch();
+    as_ptx_to_scratch(OpCode::prmt, {"b32"}, {both, lower, upper, constant(0x0040)});
+    as_ptx(OpCode::prmt, {"b32"}, {d, both, word(operand(in, 3)), constant(0x5410)});
+}
+
 // F2FP.F16.E4M3.UNPACK_B R0, R2.H1 converts two 8-bit floats to halves.
 // F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ converts two floats to 8 bits.
 void Lifter::pack_fp8(const Instruction& in) {
@@ -414,14 +487,23 @@ void Lifter::pack_fp8(const Instruction& in) {
 
 // F2FP.F16.F32.PACK_AB R0, R1, R2 converts two floats to halves. The first source becomes the upper
 // half.
+// F2FP.F16.F32.MERGE_C R0, R1, RZ converts one float, and the upper half is zero.
+// F2FP.TF32.F32.PACK_B R0, R1 converts a float to tf32.
 void Lifter::pack_floats(const Instruction& in) {
     if (in.has("E4M3") || in.has("E5M2")) return pack_fp8(in);
-    only(in, {"F16", "BF16", "F32", "PACK_AB", "RZ", "RELU"});
-    if (!in.has("F32") || !in.has("PACK_AB")) unsupported();
-    as_ptx(OpCode::cvt,
-           {in.has("RZ") ? "rz" : "rn", in.has("RELU") ? "relu" : "",
-            in.has("BF16") ? "bf16x2" : "f16x2", "f32"},
-           {result(operand(in, 0)), real(operand(in, 1)), real(operand(in, 2))});
+    only(in, {"F16", "BF16", "TF32", "F32", "PACK_AB", "PACK_B", "MERGE_C", "RZ", "RELU"});
+    const std::string_view mode = in.has("RZ") ? "rz" : "rn", relu = in.has("RELU") ? "relu" : "";
+    if (!in.has("F32") || in.has("TF32") != in.has("PACK_B") ||
+        in.has("PACK_AB") + in.has("PACK_B") + in.has("MERGE_C") != 1)
+        unsupported();
+    const Locator d = result(operand(in, 0)), a = real(operand(in, 1));
+    if (in.has("TF32")) return as_ptx(OpCode::cvt, {mode, relu, "tf32", "f32"}, {d, a});
+    if (in.has("MERGE_C")) {
+        if (!is_zero(operand(in, 2))) unsupported("a result that is merged");
+        return as_ptx(OpCode::cvt, {mode, relu, in.has("BF16") ? "bf16" : "f16", "f32"}, {d, a});
+    }
+    as_ptx(OpCode::cvt, {mode, relu, in.has("BF16") ? "bf16x2" : "f16x2", "f32"},
+           {d, a, real(operand(in, 2))});
 }
 
 }  // namespace coalesce::sass

@@ -209,8 +209,18 @@ void Lifter::lop3(const Instruction& in) {
 void Lifter::plop3(const Instruction& in) {
     only(in, {"LUT"});
     const Locator d = predicate_result(operand(in, 0)), e = predicate_result(operand(in, 1));
-    const Locator a = predicate(operand(in, 2)), b = predicate(operand(in, 3)),
-                  c = predicate(operand(in, 4));
+    // R1.SIGN is true if R1 is negative.
+    const auto source = [&](const Operand& o) {
+        if (!is_register(o) || o.part != "SIGN") return predicate(o);
+        Operand whole = o;
+        whole.part = {};
+        const Locator negative = scratch_predicate();
+        as_ptx_to_scratch(OpCode::setp, {"lt", "and", "s32"},
+                          {negative, no_operand, raw(whole), constant(0), truth(true)});
+        return negative;
+    };
+    const Locator a = source(operand(in, 2)), b = source(operand(in, 3)),
+                  c = source(operand(in, 4));
     machine(MachineOp::predicate_logic, {d, e, a, b, c},
             sim::TruthTables{uint8_t(operand(in, 5).bits), uint8_t(operand(in, 6).bits)});
 }
@@ -390,7 +400,7 @@ void Lifter::add_min_max(const Instruction& in) {
 }
 
 // VABSDIFF R0, R1, R2, R3 computes |R1 - R2| + R3. VABSDIFF4.U8.ACC adds the differences of the
-// four bytes to R3.
+// four bytes to R3. Without .ACC, R3 has no effect: the assembler puts there what the PTX names.
 void Lifter::difference(const Instruction& in) {
     const Locator d = result(operand(in, 0)), a = word(operand(in, 1)), b = word(operand(in, 2)),
                   c = word(operand(in, 3));
@@ -399,7 +409,9 @@ void Lifter::difference(const Instruction& in) {
         return as_ptx(OpCode::sad, {in.has("U32") ? "u32" : "s32"}, {d, a, b, c});
     }
     only(in, {"U8", "ACC"});
-    if (!in.has("ACC") && !is_zero(operand(in, 3))) unsupported("bytes to keep");
+    if (!in.has("U8"))  // the bytes are signed
+        return as_ptx(OpCode::vabsdiff4, {"u32", "s32", "s32", in.has("ACC") ? "add" : ""},
+                      {d, a, b, c});
     machine(in.has("ACC") ? MachineOp::byte_differences_sum : MachineOp::byte_differences,
             {d, a, b, c});
 }
@@ -490,7 +502,8 @@ void Lifter::pack_integers(const Instruction& in) {
     const Locator a = word(operand(in, 1)), b = word(operand(in, 2));
     const Operand& rest = operand(in, 3);
     if (type.ends_with('8'))
-        return as_ptx(OpCode::cvt, {"pack", "sat", type, "s32", "b32"}, {d, a, b, word(rest)});
+        return as_ptx(OpCode::cvt, {"pack", "sat", type, "s32", "b32"},
+                      {d, a, b, rest.part.empty() ? word(rest) : part(rest, "U16")});
     if (!is_zero(rest)) unsupported("a result that is merged");
     as_ptx(OpCode::cvt, {"pack", "sat", type, "s32"}, {d, a, b});
 }

@@ -93,6 +93,9 @@ class Lifter : private sim::Emitter {
     // Reads half_pair(), or two numbers, from operand `n` on.
     Locator halves_of(const Instruction& in, size_t& n, bool bfloat);
     [[nodiscard]] OpCode min_or_max(const Operand& o) const;
+    // Returns the operand of a .XORSIGN instruction with its sign, which the listing leaves out.
+    [[nodiscard]] Operand signed_magnitude(const Operand& o) const;
+    Locator half(const Operand& o, std::string_view type);  // returns one half, with its sign
     // Returns a byte or half of a register (R1.B0, R1.H1), extended to 32 bits.
     Locator part(const Operand& o, std::string_view type);
     // Returns the place of a result of several registers. Notes that the instruction writes them.
@@ -197,7 +200,10 @@ class Lifter : private sim::Emitter {
     void hsetp(const Instruction& in);
     void hset(const Instruction& in);
     void hmnmx(const Instruction& in);
+    void hmnmx_of_magnitudes(const Instruction& in);
     void convert(const Instruction& in);
+    void clamp_integer(const Instruction& in);
+    void pack_bytes_of_floats(const Instruction& in);
     void pack_floats(const Instruction& in);
     void pack_fp8(const Instruction& in);
 

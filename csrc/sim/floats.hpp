@@ -46,6 +46,12 @@ inline double flush(double x) {
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
+// Returns -x. The compiler replaces a + -b by a - b, which keeps the sign of a NaN in b. It does
+// not do so with the result of this function.
+inline double opposite(double x) {
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(x) ^ uint64_t{1} << 63);
+}
+
 // Applies F and returns the canonical NaN for any NaN. `computed` is not used for operations that
 // only change a sign.
 template <class F>

@@ -94,11 +94,11 @@ template <Round r>
 struct integral {
     template <class T>
     static T of(T x) {
-        return to_integral(r, x);
+        return canonical(to_integral(r, x));
     }
 };
 struct flushed {
-    static float of(float x) { return flush(x); }
+    static float of(float x) { return canonical(flush(x)); }
 };
 
 constexpr Rounding rounding_of(Round r) {
@@ -129,6 +129,10 @@ struct widen {
 template <class Format>
 struct widen_to_double {
     static double of(uint16_t x) { return Format::widen(x); }
+};
+// cvt.f16.f16 is HADD2 in machine code, which returns the canonical NaN.
+struct same_half {
+    static uint16_t of(uint16_t x) { return half_format::narrow(half_format::widen(x)); }
 };
 // Packs two floats as halves: d = {a, b}. a becomes the upper half.
 template <class Format>
@@ -228,8 +232,9 @@ void convert_integer(const ConversionOperand& steps, const std::byte* from, std:
 
 void convert_float(const ConversionOperand& steps, const std::byte* from, std::byte* to, int i) {
     double x = read_float(from, i, steps.from);
-    if (steps.ftz && steps.from == Type::f32) x = flush(float(x));
+    if (steps.ftz && steps.from == Type::f32) x = canonical(flush(float(x)));
     if (steps.integral || is_integer(steps.to)) x = to_integral(steps.round, x);
+    if (steps.integral && steps.from == Type::f32) x = canonical(float(x));
     switch (steps.to) {
         case Type::f64:
             return write(to, i, clipped(steps.clip, x));
@@ -317,6 +322,7 @@ Handler common_conversion(const ConversionOperand& steps) {
     }
     if (d == s) {
         return d == Type::f64   ? &lanewise<same, uint64_t, uint64_t>
+               : d == Type::f16 ? &lanewise<same_half, uint16_t, uint16_t>
                : d != Type::f32 ? &lanewise<same, uint16_t, uint16_t>
                : steps.ftz      ? &lanewise<flushed, float, float>
                                 : &lanewise<same, uint32_t, uint32_t>;
@@ -342,22 +348,33 @@ bool exists(const ConversionOperand& steps) {
     if (!known(d) || !known(s)) return false;
     if (steps.clip == Clip::relu && (!is_half(d) || s != Type::f32)) return false;
     if (steps.clip == Clip::sat) {
-        if (is_half(d) && (s == Type::f64 || (is_half(s) && (d != s || steps.integral))))
-            return false;
+        if (is_half(d) && is_half(s) && d != s) return false;
+        if (d == Type::bf16 && (s == Type::f64 || is_half(s))) return false;
     }
     return true;
 }
 
 // Converts a float to tf32, which has 10 fraction bits. Ties are rounded away from zero (.rna) or
-// to even.
-template <bool away>
+// to even (.rn). With .rna, a NaN loses its lower bits, as in the instructions that the assembler
+// makes of it.
+template <Round mode, bool relu>
 struct to_tf32 {
     static uint32_t of(float x) {
+        if (relu && x <= 0) return 0;
         const uint32_t b = std::bit_cast<uint32_t>(x);
-        if ((b & 0x7f800000) == 0x7f800000) return b;
-        return (b + (away ? 0x1000 : 0xfff + (b >> 13 & 1))) & ~0x1fffu;
+        const bool special = (b & 0x7f800000) == 0x7f800000;
+        if (special && mode != Round::rna) return b;
+        const uint32_t up = special || mode == Round::rz ? 0
+                            : mode == Round::rna         ? 0x1000
+                                                         : 0xfff + (b >> 13 & 1);
+        return (b + up) & ~0x1fffu;
     }
 };
+template <Round mode>
+constexpr Handler tf32(bool relu) {
+    return relu ? &lanewise<to_tf32<mode, true>, uint32_t, float>
+                : &lanewise<to_tf32<mode, false>, uint32_t, float>;
+}
 
 // cvt.pack clamps two integers, a and b, to type D and packs them. The first integer becomes the
 // upper one. The packed pair may have fewer than 32 bits. It is then the lower part of the result,
@@ -410,10 +427,12 @@ Selection select_convert(const InstructionForm& in, Modifiers& m) {
     const bool integral_result = mode == "rni" || mode == "rzi" || mode == "rmi" || mode == "rpi";
     const bool relu = m.take("relu"), ftz = m.take("ftz"), sat = m.take("sat");
     if (m.take("tf32")) {
-        if (m.take_type() != Type::f32 || relu || (r != Round::rna && r != Round::rn)) return {};
-        return selection(r == Round::rna ? &lanewise<to_tf32<true>, uint32_t, float>
-                                         : &lanewise<to_tf32<false>, uint32_t, float>,
-                         {Type::b32, Type::f32});
+        if (m.take_type() != Type::f32 || ftz || sat) return {};
+        const Handler run = r == Round::rn             ? tf32<Round::rn>(relu)
+                            : r == Round::rz           ? tf32<Round::rz>(relu)
+                            : r == Round::rna && !relu ? tf32<Round::rna>(false)
+                                                       : nullptr;
+        return selection(run, {Type::b32, Type::f32});
     }
     const Type d = m.take_type(), s = m.take_type();
 

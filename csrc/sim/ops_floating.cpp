@@ -24,10 +24,9 @@ struct add {
     }
 };
 struct sub {
-    template <class T>
-    static T of(T a, T b) {
-        return a - b;
-    }
+    static float of(float a, float b) { return a - b; }
+    // The machine instruction is DADD with -b, so a NaN in b changes its sign.
+    static double of(double a, double b) { return a + opposite(b); }
 };
 struct mul {
     template <class T>
@@ -63,12 +62,40 @@ struct square_root {
     static float of(float a) { return __builtin_sqrtf(a); }
     static double of(double a) { return __builtin_sqrt(a); }
 };
-// Approximate division: multiplies a by the reciprocal of b. As on the hardware, a subnormal
-// reciprocal is flushed to zero.
+// Approximate functions. The assembler translates an approximate function of PTX, such as div.full,
+// into several machine instructions. When the simulator runs PTX, it executes the same steps as
+// these instructions. So PTX and machine code give the same results.
+//
+// MUFU.RCP, the reciprocal of the hardware, flushes subnormals to zero.
+float hardware_reciprocal(float a) { return flush(1.0f / flush(a)); }
+// Returns the factor by which a number is scaled before hardware_reciprocal() is called.
+float scale_of_small(float a) { return std::abs(a) < 0x1p-126f ? 0x1p24f : 1.0f; }
+float scale_of_large(float a) { return std::abs(a) > 0x1p126f ? 0.25f : 1.0f; }
+// div.approx
 struct quick_quotient {
     static float of(float a, float b) {
-        const float scale = std::abs(b) < 0x1p-126f ? 0x1p24f : 1.0f;
-        return (a * scale) * flush(1.0f / flush(b * scale));
+        const float scale = scale_of_small(b);
+        return (a * scale) * hardware_reciprocal(b * scale);
+    }
+};
+// div.full and div.full.ftz
+struct full_quotient {
+    static float of(float a, float b) {
+        const float scale = scale_of_small(b) * scale_of_large(b);
+        return (a * scale) * hardware_reciprocal(b * scale);
+    }
+};
+struct full_quotient_ftz {
+    static float of(float a, float b) {
+        const float scale = scale_of_large(b);
+        return flush(a * scale) * hardware_reciprocal(b * scale);
+    }
+};
+// rcp.approx
+struct quick_reciprocal {
+    static float of(float a) {
+        const float scale = scale_of_small(a) * scale_of_large(a);
+        return hardware_reciprocal(a * scale) * scale;
     }
 };
 // The following approximate functions have only the upper word of a double as their operand and
@@ -95,10 +122,6 @@ struct reciprocal_root {
         return ordinary ? root : small ? root * 0x1p27 : 1.0 / __builtin_sqrt(a);
     }
 };
-// The assembler translates an approximate function of PTX, such as sin.approx, into several machine
-// instructions. When the simulator runs PTX, it executes the same steps as these instructions. So
-// PTX and machine code give the same results.
-//
 // turns() is the first step of the sine and the cosine. It converts an angle in radians to turns:
 // it multiplies by 1 / (2 pi) and rounds towards zero.
 float turns(float a) {
@@ -113,7 +136,11 @@ struct cosine {
     static float of(float a) { return cosine_of_turns::of(turns(a)); }
 };
 struct log_2 {
-    static float of(float a) { return std::log2(a); }
+    static float of(float a) {
+        const bool small = std::abs(a) < 0x1p-126f;
+        const float logarithm = std::log2(small ? a * 0x1p24f : a);
+        return small ? logarithm - 24 : logarithm;
+    }
 };
 struct exp_2 {
     static float of(float a) { return std::exp2(a); }
@@ -239,10 +266,20 @@ Selection arithmetic(Type type, bool ftz, bool sat = false) {
     return sat ? select<saturated<F>, N>(type, single{}) : select<computed<F>, N>(type, floats{});
 }
 
-// Returns the handler of abs or neg, which change only the sign.
+// abs and neg. The assembler translates them into FADD or DADD. If a is a NaN, FADD returns the
+// canonical NaN, and DADD returns a quiet NaN.
+template <class F>
+struct changed_sign {
+    static float of(float a) { return canonical(F::of(a)); }
+    static double of(double a) {
+        const double r = F::of(a);
+        return r == r ? r : std::bit_cast<double>(std::bit_cast<uint64_t>(r) | uint64_t{1} << 51);
+    }
+};
 template <class F>
 Selection sign(Type type, bool ftz) {
-    return ftz ? select<flushed<F>, 1>(type, single{}) : select<F, 1>(type, floats{});
+    return ftz ? select<flushed<changed_sign<F>>, 1>(type, single{})
+               : select<changed_sign<F>, 1>(type, floats{});
 }
 
 // Returns the handler of an approximate function for f64, which flushes subnormals.
@@ -296,12 +333,17 @@ Selection select_floating(const InstructionForm& in, Modifiers& m) {
         return arithmetic<fused_multiply_add, 3>(type, ftz, sat);
     }
     if (op == OpCode::div || op == OpCode::rcp || op == OpCode::sqrt) {
-        const bool approximate = m.take_one({"rn", "approx", "full"}) == "approx";
+        const Modifier how = m.take_one({"rn", "approx", "full"});
         const bool ftz = m.take("ftz");
         m.take_type();
-        if (op == OpCode::div && approximate)
+        if (op == OpCode::div && how == "approx")
             return ftz ? select<flushed<computed<quick_quotient>>, 2>(type, single{})
                        : select<computed<quick_quotient>, 2>(type, single{});
+        if (op == OpCode::div && how == "full")
+            return ftz ? select<flushed<computed<full_quotient_ftz>>, 2>(type, single{})
+                       : select<computed<full_quotient>, 2>(type, single{});
+        if (op == OpCode::rcp && how == "approx" && type == Type::f32 && !ftz)
+            return select<computed<quick_reciprocal>, 1>(type, single{});
         if (op == OpCode::div) return arithmetic<divide, 2>(type, ftz);
         if (op == OpCode::sqrt) return arithmetic<square_root, 1>(type, ftz);
         return ftz && type == Type::f64 ? approximate_double<upper_reciprocal>()

@@ -137,21 +137,6 @@ template <class F, class Format, class Lane, size_t... I>
 Handler half_handler(std::index_sequence<I...>) {
     return &on_registers<F, Format, Lane, I...>;
 }
-// The operation changes only the sign bit, so a NaN keeps its payload.
-template <uint32_t mask>
-struct clear_bits {
-    template <class T>
-    static T of(T a) {
-        return T(a & ~T(mask));
-    }
-};
-template <uint32_t mask>
-struct flip_bits {
-    template <class T>
-    static T of(T a) {
-        return T(a ^ T(mask));
-    }
-};
 
 template <class F, int N>
 Selection on_format(Type type) {
@@ -255,16 +240,9 @@ Selection select_half(const InstructionForm& in, Modifiers& m) {
     if (op == OpCode::neg || op == OpCode::abs) {
         const bool ftz = m.take("ftz");
         m.take_type();
+        // The assembler translates abs and neg into HADD2 or HFMA2, which return the canonical NaN.
         if (ftz) return op == OpCode::neg ? flushed<negate, 1>(type) : flushed<absolute, 1>(type);
-        Selection s;
-        if (packed)
-            s.run = op == OpCode::neg ? &lanewise<flip_bits<0x80008000u>, uint32_t, uint32_t>
-                                      : &lanewise<clear_bits<0x80008000u>, uint32_t, uint32_t>;
-        else
-            s.run = op == OpCode::neg ? &lanewise<flip_bits<0x8000u>, uint16_t, uint16_t>
-                                      : &lanewise<clear_bits<0x8000u>, uint16_t, uint16_t>;
-        s.types = {type, type};
-        return s;
+        return op == OpCode::neg ? on_format<negate, 1>(type) : on_format<absolute, 1>(type);
     }
     if (op == OpCode::tanh || op == OpCode::ex2) {
         m.take("approx");

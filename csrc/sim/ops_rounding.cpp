@@ -23,10 +23,8 @@ struct add {
     }
 };
 struct sub {
-    template <class T>
-    static T of(T a, T b, T) {
-        return a - b;
-    }
+    static float of(float a, float b, float) { return a - b; }
+    static double of(double a, double b, double c) { return add::of(a, opposite(b), c); }
 };
 struct mul {
     template <class T>

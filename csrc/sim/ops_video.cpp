@@ -1,9 +1,7 @@
-// SIMD video instructions: two 16-bit or four 8-bit operations in a register (PTX ISA, "SIMD Video
-// Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. In PTX, selectors
-// and masks can choose which elements are used, and in which order. Only the default is simulated:
-// all elements, in their order.
-#include <limits>
-
+// Video instructions: one 32-bit, two 16-bit or four 8-bit operations in a register (PTX ISA,
+// "Video Instructions"). CUDA's __vabsdiffu4, __vsadu2 and similar functions use these. In PTX,
+// selectors and masks can choose which elements are used, and in which order. Only the default is
+// simulated: all elements, in their order.
 #include "sim/comparison.hpp"
 #include "sim/integer_functions.hpp"
 #include "sim/lanewise.hpp"
@@ -15,53 +13,51 @@ namespace {
 
 using ptx::Type;
 
-// Functions of two elements, besides those of integer_functions.hpp. The elements and the result
-// are of type int32_t, which is always large enough.
-struct average {
-    // A result that ends in .5 is rounded away from zero.
-    static int32_t of(int32_t a, int32_t b) { return (a + b + (a + b >= 0)) >> 1; }
+// Functions of two elements. The elements and the result are of type int64_t, which is always large
+// enough.
+struct sum {
+    static int64_t of(int64_t a, int64_t b) { return a + b; }
 };
 struct difference {
-    static int32_t of(int32_t a, int32_t b) { return a < b ? b - a : a - b; }
+    static int64_t of(int64_t a, int64_t b) { return a - b; }
+};
+struct average {
+    // A result that ends in .5 is rounded away from zero.
+    static int64_t of(int64_t a, int64_t b) { return (a + b + (a + b >= 0)) >> 1; }
+};
+struct distance {
+    static int64_t of(int64_t a, int64_t b) { return a < b ? b - a : a - b; }
 };
 
-enum class Then : uint8_t { merge, saturate, accumulate };
-
-// Applies F to each pair of elements of type S. The results have type D. `then` says what happens
-// to the results: they are packed, or clamped and then packed, or added to c.
-template <class F, class D, class S, Then then>
-struct elements {
-    static uint32_t of(uint32_t a, uint32_t b, uint32_t c) {
-        constexpr int width = 8 * sizeof(D);
-        constexpr int32_t low = std::numeric_limits<D>::min(), high = std::numeric_limits<D>::max();
-        uint32_t packed = 0, sum = c;
-        for (int at = 0; at < 32; at += width) {
-            int32_t r = F::of(int32_t{S(a >> at)}, int32_t{S(b >> at)});
-            if (then == Then::saturate) r = r < low ? low : r > high ? high : r;
-            packed |= uint32_t(std::make_unsigned_t<D>(r)) << at;
-            sum += uint32_t(r);
-        }
-        return then == Then::accumulate ? sum : packed;
-    }
-};
-
-template <class F, class D, class S, Then then>
-constexpr Handler handler =
-    &lanewise<elements<F, D, S, then>, uint32_t, uint32_t, uint32_t, uint32_t>;
-
-template <class F, class Signed, class Unsigned, class S>
-Handler by_result(Type d, Then then) {
-    if (then == Then::merge) return handler<F, S, S, Then::merge>;
-    if (then == Then::accumulate) return handler<F, S, S, Then::accumulate>;
-    return d == Type::s32 ? handler<F, Signed, S, Then::saturate>
-                          : handler<F, Unsigned, S, Then::saturate>;
+int64_t extended(uint32_t word, int at, int width, bool is_signed) {
+    const int above = 64 - width;
+    const uint64_t shifted = uint64_t{word >> at} << above;
+    return is_signed ? int64_t(shifted) >> above : int64_t(shifted >> above);
 }
 
-template <class F, class Signed, class Unsigned>
-Handler by_signs(Type d, Type a, Type b, Then then) {
-    if (a != b) return nullptr;
-    return a == Type::s32 ? by_result<F, Signed, Unsigned, Signed>(d, then)
-                          : by_result<F, Signed, Unsigned, Unsigned>(d, then);
+// Applies F to each pair of elements of a and b. The payload says what happens to the results: they
+// are packed, or clamped and packed, or added to c.
+template <class F>
+void video(Warp& w, const Op& op) {
+    const auto how = op.get<VideoOperand>();
+    const int width = how.width;
+    const int64_t low = how.signed_result ? -(int64_t{1} << (width - 1)) : 0;
+    const int64_t high = (int64_t{1} << (how.signed_result ? width - 1 : width)) - 1;
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* c = how.adds ? w.lanes<const uint32_t>(op.operand[3]) : a;
+    for_each_lane(w.mask, [&](int i) {
+        uint32_t packed = 0, total = c[i];
+        for (int at = 0; at < 32; at += width) {
+            int64_t r = F::of(extended(a[i], at, width, how.signed_a),
+                              extended(b[i], at, width, how.signed_b));
+            if (how.saturates) r = r < low ? low : r > high ? high : r;
+            packed |= uint32_t(uint64_t(r) << (64 - width) >> (64 - width)) << at;
+            total += uint32_t(r);
+        }
+        d[i] = how.adds ? total : packed;
+    });
 }
 
 // vset2 and vset4: the result is 1 for each pair of elements for which the comparison is true. The
@@ -100,6 +96,15 @@ Handler comparison(Type a, Type b, bool accumulate) {
     return b == Type::s32 ? chosen(Unsigned{}, Signed{}) : chosen(Unsigned{}, Unsigned{});
 }
 
+// Whether a result of 32 bits may be greater than 2^32 - 1. PTX clamps such a result with .sat, but
+// the code that the assembler makes does not. The simulator refuses these instructions, and those
+// that combine the result with c by .min and .max: their code does not follow PTX either.
+bool may_exceed(OpCode code, const VideoOperand& how) {
+    if (code == OpCode::vadd) return !(how.signed_a && how.signed_b);
+    if (code == OpCode::vsub) return !how.signed_a && how.signed_b;
+    return code == OpCode::vabsdiff && how.signed_a != how.signed_b;
+}
+
 bool is_word(Type type) { return type == Type::s32 || type == Type::u32; }
 
 }  // namespace
@@ -120,48 +125,72 @@ Selection select_vset(const InstructionForm& in, Modifiers& m) {
 }
 
 Selection select_video(const InstructionForm& in, Modifiers& m) {
-    if (in.operands.size() != 4) return {};
+    VideoOperand how;
+    switch (in.code) {
+        case OpCode::vadd2:
+        case OpCode::vsub2:
+        case OpCode::vavrg2:
+        case OpCode::vabsdiff2:
+        case OpCode::vmin2:
+        case OpCode::vmax2:
+            how.width = 16;
+            break;
+        case OpCode::vadd:
+        case OpCode::vsub:
+        case OpCode::vabsdiff:
+        case OpCode::vmin:
+        case OpCode::vmax:
+            how.width = 32;
+            break;
+        default:
+            how.width = 8;
+    }
     const Type d = m.take_type(), a = m.take_type(), b = m.take_type();
-    const Then then = m.take("sat")   ? Then::saturate
-                      : m.take("add") ? Then::accumulate
-                                      : Then::merge;
-    const auto halves = [&](auto f) {
-        return by_signs<decltype(f), int16_t, uint16_t>(d, a, b, then);
-    };
-    const auto bytes = [&](auto f) {
-        return by_signs<decltype(f), int8_t, uint8_t>(d, a, b, then);
-    };
+    if (!is_word(d) || !is_word(a) || !is_word(b)) return {};
+    how.signed_result = d == Type::s32;
+    how.signed_a = a == Type::s32;
+    how.signed_b = b == Type::s32;
+    how.saturates = m.take("sat");
+    how.adds = m.take("add");
+    const bool scalar = how.width == 32;
+    if (scalar && how.saturates && !how.signed_result && may_exceed(in.code, how)) return {};
+    // c is always written in the instructions on halves and bytes, but has no effect if all
+    // elements are packed.
+    const size_t operands = scalar && !how.adds ? 3 : 4;
+    if (in.operands.size() != operands) return {};
     const Handler run = [&]() -> Handler {
         switch (in.code) {
+            case OpCode::vadd:
             case OpCode::vadd2:
-                return halves(add{});
             case OpCode::vadd4:
-                return bytes(add{});
+                return &video<sum>;
+            case OpCode::vsub:
             case OpCode::vsub2:
-                return halves(sub{});
             case OpCode::vsub4:
-                return bytes(sub{});
+                return &video<difference>;
             case OpCode::vavrg2:
-                return halves(average{});
             case OpCode::vavrg4:
-                return bytes(average{});
+                return &video<average>;
+            case OpCode::vabsdiff:
             case OpCode::vabsdiff2:
-                return halves(difference{});
             case OpCode::vabsdiff4:
-                return bytes(difference{});
+                return &video<distance>;
+            case OpCode::vmin:
             case OpCode::vmin2:
-                return halves(minimum{});
             case OpCode::vmin4:
-                return bytes(minimum{});
+                return &video<minimum>;
+            case OpCode::vmax:
             case OpCode::vmax2:
-                return halves(maximum{});
             case OpCode::vmax4:
-                return bytes(maximum{});
+                return &video<maximum>;
             default:
                 return nullptr;
         }
     }();
-    return selection(run, {Type::b32, Type::b32, Type::b32, Type::b32});
+    Selection s = selection(run, {Type::b32, Type::b32, Type::b32});
+    if (operands == 4) s.types.push_back(Type::b32);
+    s.payload = how;
+    return s;
 }
 
 }  // namespace coalesce::sim::COALESCE_ISA

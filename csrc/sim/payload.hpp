@@ -207,6 +207,12 @@ struct RoundingOperand {
     bool ftz = false, saturates = false;
 };
 
+struct VideoOperand {
+    uint8_t width = 32;  // the bits of an element
+    bool signed_a = false, signed_b = false, signed_result = false;
+    bool saturates = false, adds = false;  // `adds`: the results are added to operand c
+};
+
 // Payloads of operations on bits, and of moves.
 struct TruthTables {
     // Truth tables with three inputs. PLOP3 has two results, and therefore two tables.
@@ -288,8 +294,8 @@ class Payload {
              TensorCopyOperand, TextureOperand, WarpgroupOperand, MatrixOperand, AsyncGroups,
              Branch, BranchTable, Call, Jump, BarrierOperand, ReconvergenceBarrier, WarpSync,
              ShuffleOperand, VoteOperand, ComparisonOperand, ConversionOperand, RoundingOperand,
-             TruthTables, ShiftOperand, SpecialRegister, Registers, AddressWindow, AddedOffset,
-             LocalAddress, CarryOperand, SignOperand, PredicateBits, ConstantBank>;
+             VideoOperand, TruthTables, ShiftOperand, SpecialRegister, Registers, AddressWindow,
+             AddedOffset, LocalAddress, CarryOperand, SignOperand, PredicateBits, ConstantBank>;
     static constexpr uint8_t last_of_memory = Types::number<MatrixOperand>;
 
   public:

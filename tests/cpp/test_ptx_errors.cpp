@@ -103,6 +103,8 @@ TEST(PtxErrors, Body) {
         {body("ld.global.u32 %r1, [%tid.x]; }"), 4, 20, "an address needs"},
         {body("mov.u32 %r1, %tid.q; }"), 4, 18, "no component '.q'"},
         {body("mov.u32 %r1, %r2.x; }"), 4, 17, "'%r2' has no component '.x'"},
+        {body("vadd.u32.u32.u32 %r1, %r2.b1, %r1; }"), 4, 26,
+         "'%r2' has no component '.b1'; selecting bytes or halves is not supported"},
         {body("mov.u32 %r1, a[1]; }"), 4, 15, "is not supported"},
         {body("mov.b64 {%r1, %r2, %r3; }"), 4, 23, "expected '}' after the vector's elements"},
         {body("mov.u32 %r1, ; }"), 4, 14, "expected an operand, got ';'"},

@@ -265,6 +265,25 @@ std::vector<Row> video_rows() {
         {{"VABSDIFF.U32 R0, R2, R4, R6"},
          As::word,
          [](In i) { return of(std::max(i.x(), i.y()) - std::min(i.x(), i.y()) + i.z()); }},
+        {{"VABSDIFF4.ACC R0, R2, R4, R6"},  // without .U8, the bytes are signed
+         As::word,
+         [](In i) {
+             u32 sum = i.z();
+             for (int n = 0; n < 32; n += 8)
+                 sum += u32(std::abs(int8_t(i.x() >> n) - int8_t(i.y() >> n)));
+             return of(sum);
+         }},
+        {{"VABSDIFF4.U8 R0, R2, R4, R6"},
+         As::word,
+         [](In i) {
+             u32 bytes = 0;
+             for (int n = 0; n < 32; n += 8)
+                 bytes |= u32(std::abs(i32(i.x() >> n & 255) - i32(i.y() >> n & 255))) << n;
+             return of(bytes);
+         }},
+        {{"I2I.S8.S32.SAT R0, R2"},
+         As::word,
+         [](In i) { return of(u32(std::clamp(i32(i.x()), -128, 127))); }},
         {{"VABSDIFF4.U8.ACC R0, R2, R4, R6"},
          As::word,
          [](In i) {

@@ -66,12 +66,35 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"vset4.u32.u32.eq %r0, %r1, %r2, %r3;", {0x00ff0102, 0x00fe0103, 9}, 0x01000100},
         Case{"vset4.u32.u32.ge %r0, %r1, %r2, %r3;", {0x80ff0102, 0x7f000202, 9}, 0x01010001},
         Case{"vset4.s32.s32.ge %r0, %r1, %r2, %r3;", {0x80ff0102, 0x7f000202, 9}, 0x00000001},
-        Case{"vset4.u32.u32.ne.add %r0, %r1, %r2, %r3;", {0x00ff0102, 0x00fe0103, 9}, 11}));
+        Case{"vset4.u32.u32.ne.add %r0, %r1, %r2, %r3;", {0x00ff0102, 0x00fe0103, 9}, 11},
+        Case{"vadd2.s32.u32.s32.sat %r0, %r1, %r2, %r3;", {0xffff0005, 0x0001fffe, 0}, 0x7fff0003},
+        Case{"vmin4.u32.u32.s32.sat %r0, %r1, %r2, %r3;", {0x01020380, 0x7f01ff80, 0}, 0x01010000},
+        Case{"vsub4.u32.u32.u32.add %r0, %r1, %r2, %r3;", {0x01020304, 0x00000005, 100}, 105},
+        Case{"vadd.s32.u32.u32.sat %r0, %r1, %r2;", {0xffffffff, 0xffffffff, 0}, 0x7fffffff},
+        Case{"vsub.u32.s32.s32.sat %r0, %r1, %r2;", {1, 2, 0}, 0},
+        Case{"vsub.s32.u32.u32 %r0, %r1, %r2;", {1, 2, 0}, 0xffffffff},
+        Case{"vabsdiff.u32.s32.s32 %r0, %r1, %r2;", {0x80000000, 0x7fffffff, 0}, 0xffffffff},
+        Case{"vadd.u32.u32.u32.add %r0, %r1, %r2, %r3;", {1, 2, 4}, 7},
+        Case{"vmin.s32.s32.u32 %r0, %r1, %r2;", {low32(-1), 0xffffffff, 0}, 0xffffffff},
+        Case{"vmax.u32.u32.s32 %r0, %r1, %r2;", {5, low32(-1), 0}, 5},
+        Case{"vsub.u32.s32.s32.sat.add %r0, %r1, %r2, %r3;", {3, 4, 9}, 9}));
 
 INSTANTIATE_TEST_SUITE_P(
     Floating, Values,
     testing::Values(
         // The result is the canonical NaN, whatever the operands are.
+        Case{"neg.f32 %f0, %f1;", {0x7fc00000, 0, 0}, 0x7fffffff},
+        Case{"abs.ftz.f32 %f0, %f1;", {0xff800001, 0, 0}, 0x7fffffff},
+        Case{"neg.f16 %h0, %h1;", {0x7e01, 0, 0}, 0x7fff},
+        Case{"abs.bf16x2 %r0, %r1;", {0xbf80ffc0, 0, 0}, 0x3f807fff},
+        Case{"cvt.ftz.f32.f32 %f0, %f1;", {0x7fc00000, 0, 0}, 0x7fffffff},
+        Case{"cvt.rna.tf32.f32 %r0, %f1;", {0x7fc00001, 0, 0}, 0x7fc00000},
+        // The same steps as in machine code.
+        Case{"div.full.f32 %f0, %f1, %f2;", {0x3f800000, 0x7f000000, 0}, 0x00400000},
+        Case{"div.full.ftz.f32 %f0, %f1, %f2;", {0x7f000000, 0x00400000, 0}, 0x7f800000},
+        Case{"cvt.rz.tf32.f32 %r0, %f1;", {0x3f801fff, 0, 0}, 0x3f800000},
+        Case{"cvt.rn.relu.tf32.f32 %r0, %f1;", {0xbf801fff, 0, 0}, 0},
+        Case{"cvt.rn.sat.f16.f64 %h0, %d1;", {0x4008000000000000, 0, 0}, 0x3c00},
         Case{"add.f32 %f0, %f1, %f2;", {0x7f800000, 0xff800000, 0}, 0x7fffffff},
         Case{"fma.rn.f32 %f0, %f1, %f2, %f3;", {0xffc12345, bits(1.f), bits(2.f)}, 0x7fffffff},
         Case{"sqrt.rn.f32 %f0, %f1;", {bits(-1.f), 0, 0}, 0x7fffffff},
@@ -114,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mul.ftz.f16 %h0, %h1, %h2;", {0x0400, 0x3800, 0}, 0},
         Case{"mul.f16 %h0, %h1, %h2;", {0x0400, 0x3800, 0}, 0x0200},
         Case{"min.xorsign.abs.f16 %h0, %h1, %h2;", {0xc000, 0x3c00, 0}, 0xbc00},
-        Case{"neg.f16 %h0, %h1;", {0x7e01, 0, 0}, 0xfe01},
+        Case{"neg.f16 %h0, %h1;", {0x7bff, 0, 0}, 0xfbff},
         Case{"setp.lt.ftz.f16 %p0, %h1, %h2;", {0x0001, 0x0002, 0}, 0},
         Case{"set.eq.f16x2.f16x2 %r0, %r1, %r2;", {0x3c004000, 0x3c003c00, 0}, 0x3c000000},
         Case{"set.eq.bf16x2.bf16x2 %r0, %r1, %r2;", {0x3f804000, 0x3f803f80, 0}, 0x3f800000}));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -226,3 +227,206 @@ def test_cache_policies():
         (out,) = both_ways(kernel, 1, 1, float(fraction), np.zeros(3, np.uint64))
         if fraction == 1:
             assert list(out) == [0x15F << 52, 0x12F << 52, 0x104 << 52]
+
+
+def asm_kernel(lines: list[tuple[str, str]], inputs: str = "abc") -> str:
+    """Return a kernel that executes one line of PTX after another on words of its arguments.
+
+    In a line, %0 is the result, and {x} is the word x as the type that follows: {a:f} is a float.
+    The letter beside the line is the type of the result.
+    """
+    types = {"r": ("unsigned", 4), "f": ("float", 4), "l": ("unsigned long long", 8),
+             "d": ("double", 8), "h": ("unsigned short", 2)}  # fmt: skip
+    body = []
+    for n, (line, result) in enumerate(lines):
+        operands: list[str] = []
+
+        def operand(match: re.Match[str], operands: list[str] = operands) -> str:
+            name, letter = match.groups()
+            operands.append(f'"{letter}"(*({types[letter][0]}*)&{name})')
+            return f"%{len(operands)}"
+
+        text = re.sub(r"{(\w):(\w)}", operand, line)
+        body.append(
+            f'{{ {types[result][0]} d; asm("{text}" : "={result}"(d) : {", ".join(operands)});'
+            f" d_of({n}, d); }}"
+        )
+    parameters = ", ".join(f"const unsigned long long* {x}_" for x in inputs)
+    values = " ".join(f"unsigned long long {x} = {x}_[t];" for x in inputs)
+    return f"""
+    extern "C" __global__ void k(int n, {parameters}, unsigned long long* out) {{
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t >= n) return;
+        auto d_of = [&](int at, auto d) {{ memcpy(out + {len(lines)}ll * t + at, &d, sizeof d); }};
+        {values}
+        {" ".join(body)}
+    }}"""
+
+
+def special_words(count: int = 3) -> list[np.ndarray]:
+    """Return words whose lower 16, lower 32 and all 64 bits are often special numbers."""
+    random = np.random.default_rng(2)
+    words = random.integers(2**64, size=(count, 400), dtype=np.uint64)
+    halves = [0, 1, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0x8000, 0x3C00, 0x7F80, 0xFFC1, 0x3F80]
+    singles = [0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0x80000000, 0x3F800000,
+               0x00000001, 0x807FFFFF, 0x00800000, 0x7F000000, 0x7E800001, 0xFEFFFFFF, 0x3F801FFF,
+               0x43000000, 0xC3000000, 0x47800000, 0x437F8000]  # fmt: skip
+    doubles = [0x7FF0 << 48, 0xFFF8 << 48, (0x7FF0 << 48) + 1, (0xFFF8 << 48) + 5, 0x3FE0 << 48,
+               0x40F0 << 48, 0xC010 << 48, 0, 1 << 63, 2**64 - 1]  # fmt: skip
+    every = np.array(halves + singles + doubles, np.uint64)
+    chosen = random.random(words.shape) < 0.6
+    words[chosen] = random.choice(every, chosen.sum())
+    near = random.random(words.shape) < 0.1  # floats near 1
+    words[near] = (random.standard_normal(near.sum()) * 100).astype(np.float32).view(np.uint32)
+    return list(words)
+
+
+def both_ways_of_lines(lines: list[tuple[str, str]]) -> tuple[list[np.ndarray], np.ndarray]:
+    a, b, c = special_words()
+    # If both doubles are NaNs, it is not known whose bits a sum has.
+    doubles = c.view(np.float64)
+    doubles[np.isnan(doubles) & np.isnan(b.view(np.float64))] = 1
+    kernel = coalesce.Kernel(asm_kernel(lines), "k", device="sim")
+    zeros = np.zeros((len(a), len(lines)), np.uint64)
+    *_, out = both_ways(kernel, -(-len(a) // 96), 96, len(a), a, b, c, zeros)
+    return [a, b, c], out
+
+
+def test_approximations_take_the_steps_of_machine_code():
+    names = ["rcp.approx", "rsqrt.approx", "sqrt.approx", "lg2.approx", "ex2.approx"]
+    lines = [(f"{name}{ftz}.f32 %0, {{a:f}};", "f") for name in names for ftz in ("", ".ftz")]
+    lines += [(f"div.{how}{ftz}.f32 %0, {{a:f}}, {{b:f}};", "f")
+              for how in ("full", "approx") for ftz in ("", ".ftz")]  # fmt: skip
+    (a, b, _), out = both_ways_of_lines(lines)
+    with np.errstate(all="ignore"):
+        x, y = (v.astype(np.uint32).view(np.float32).astype(np.float64) for v in (a, b))
+    quotients = out[:, lines.index(("div.full.f32 %0, {a:f}, {b:f};", "f"))]
+    with np.errstate(all="ignore"):
+        exact = x / y
+        near = (abs(exact) > 1e-30) & (abs(exact) < 1e30) & (abs(y) > 1e-37) & (abs(x) > 1e-30)
+    results = quotients.astype(np.uint32).view(np.float32)[near]
+    np.testing.assert_allclose(results, exact[near], rtol=2**-22)
+
+
+def test_signs_and_conversions_of_nans():
+    """The assembler translates these into FADD, DADD and HADD2, which change NaNs."""
+    lines = [(f"{op}{ftz}.f32 %0, {{a:f}};", "f") for op in ("abs", "neg") for ftz in ("", ".ftz")]
+    lines += [(f"{op}.f64 %0, {{a:d}};", "d") for op in ("abs", "neg")]
+    lines += [(f"sub{how}.f64 %0, {{c:d}}, {{b:d}};", "d") for how in ("", ".rz", ".rp")]
+    for kind in ("f16", "bf16"):
+        lines += [(f"{op}.{kind} %0, {{a:h}};", "h") for op in ("abs", "neg")]
+        lines += [(f"{op}.{kind}x2 %0, {{a:r}};", "r") for op in ("abs", "neg")]
+    lines += [
+        ("cvt.ftz.f32.f32 %0, {a:f};", "f"), ("cvt.ftz.f64.f32 %0, {a:f};", "d"),
+        ("cvt.f16.f16 %0, {a:h};", "h"), ("cvt.rna.tf32.f32 %0, {a:f};", "r"),
+    ]  # fmt: skip
+    (a, _, _), out = both_ways_of_lines(lines)
+    halves = a.astype(np.uint16)
+    nan = (halves & 0x7FFF) > 0x7C00
+    negated = out[:, lines.index(("neg.f16 %0, {a:h};", "h"))]
+    np.testing.assert_array_equal(negated, np.where(nan, 0x7FFF, halves ^ 0x8000))
+
+
+def test_extremes_with_the_sign_of_a_product():
+    lines = [
+        (f"{op}{ftz}{nan}.xorsign.abs.{kind} %0, {{a:{letter}}}, {{b:{letter}}};", letter)
+        for op in ("min", "max")
+        for nan in ("", ".NaN")
+        for ftz, kind, letter in (("", "f32", "f"), (".ftz", "f32", "f"), ("", "f16", "h"),
+                                  ("", "f16x2", "r"), ("", "bf16", "h"), ("", "bf16x2", "r"))
+    ]  # fmt: skip
+    (a, b, _), out = both_ways_of_lines(lines)
+    x, y = (v.astype(np.uint32).view(np.float32) for v in (a, b))
+    want = np.copysign(np.fmin(abs(x), abs(y)), np.where(np.signbit(x) ^ np.signbit(y), -1, 1))
+    numbers = ~(np.isnan(x) & np.isnan(y))
+    column = lines.index(("min.xorsign.abs.f32 %0, {a:f}, {b:f};", "f"))
+    got = out[:, column].astype(np.uint32)
+    np.testing.assert_array_equal(
+        got[numbers], want.astype(np.float32).view(np.uint32)[numbers], strict=True
+    )
+
+
+def test_functions_and_conversions_of_halves():
+    lines = [(f"ex2.approx.{kind} %0, {{a:{letter}}};", letter)
+             for kind, letter in (("f16", "h"), ("f16x2", "r"), ("ftz.bf16", "h"),
+                                  ("ftz.bf16x2", "r"))]  # fmt: skip
+    lines += [
+        (f"tanh.approx.{kind} %0, {{a:{letter}}};", letter)
+        for kind, letter in (("f16", "h"), ("f16x2", "r"), ("bf16", "h"), ("bf16x2", "r"))
+    ]
+    lines += [(f"cvt.{how}.relu.{kind}.f32 %0, {{a:f}};", "h")
+              for how in ("rn", "rz") for kind in ("f16", "bf16")]  # fmt: skip
+    lines += [(f"cvt.{how}{relu}.tf32.f32 %0, {{a:f}};", "r")
+              for how in ("rn", "rz") for relu in ("", ".relu")]  # fmt: skip
+    lines += [("cvt.rn.sat.f16.f64 %0, {a:d};", "h"), ("cvt.rz.sat.f16.f64 %0, {a:d};", "h")]
+    (a, _, _), out = both_ways_of_lines(lines)
+    x = a.astype(np.uint32).view(np.float32)
+    positive = (x > 0) & (x < 65000)
+    got = out[:, lines.index(("cvt.rn.relu.f16.f32 %0, {a:f};", "h"))].astype(np.uint16)
+    want = x[positive].astype(np.float16).view(np.uint16)
+    np.testing.assert_array_equal(got[positive], want, strict=True)
+    assert not got[x < 0].any()
+
+
+def test_conversions_to_bytes_and_immediate_numbers():
+    lines = [(f"cvt.sat.{to}.s32 %0, {{a:r}};", "r") for to in ("s8", "u8")]
+    lines += [(f"cvt.sat.{to}.s32 %0, {{a:r}};", "h") for to in ("s16", "u16")]
+    lines += [(f"cvt.{how}.{to}.f32 %0, {{a:f}};", "r")
+              for how in ("rni", "rzi", "rmi", "rpi") for to in ("u8", "s8")]  # fmt: skip
+    # The assembler writes the upper word of these numbers into I2F if the lower one is zero.
+    lines += [(f"cvt.rn.f32.{t} %0, {n};", "f")
+              for t, n in (("u64", 1 << 32), ("s64", -(5 << 32)), ("u64", 3))]  # fmt: skip
+    lines += [("cvt.pack.sat.s8.s32.b32 %0, {a:r}, {b:r}, {c:r};", "r")]
+    (a, _, _), out = both_ways_of_lines(lines)
+    signed = a.astype(np.uint32).view(np.int32)
+    np.testing.assert_array_equal(out[:, 0].astype(np.uint8).view(np.int8), signed.clip(-128, 127))
+    np.testing.assert_array_equal(out[:, 1].astype(np.uint8), signed.clip(0, 255))
+    numbers = out[:, len(lines) - 4 : len(lines) - 1].astype(np.uint32).view(np.float32)
+    assert (numbers == np.array([2.0**32, -5 * 2.0**32, 3], np.float32)).all()
+
+
+def test_video_instructions():
+    names = ("vadd", "vsub", "vabsdiff", "vmin", "vmax")
+    signs = tuple(itertools.product("us", repeat=3))
+    lines = [
+        (f"{name}{n}.{d}32.{p}32.{q}32{then} %0, {{a:r}}, {{b:r}}, {{c:r}};", "r")
+        for name in (*names, "vavrg") for n in (2, 4) for d, p, q in signs
+        for then in ("", ".sat", ".add")
+    ]  # fmt: skip
+    clamped = {"vadd": ["ss"], "vsub": ["uu", "su", "ss"], "vabsdiff": ["uu", "ss"]}
+    lines += [
+        (f"{name}.{d}32.{p}32.{q}32{sat}{add} %0, {{a:r}}, {{b:r}}{c};", "r")
+        for name in names for d, p, q in signs for sat in ("", ".sat")
+        for add, c in (("", ""), (".add", ", {c:r}"))
+        if not sat or d == "s" or p + q in clamped.get(name, [p + q])
+    ]  # fmt: skip
+    for part in range(0, len(lines), 120):
+        both_ways_of_lines(lines[part : part + 120])
+
+
+def test_signs_as_predicates():
+    """The assembler finds the overflow of add.sat with PLOP3, whose sources are signs."""
+    lines = [(f"{op}.sat.s32 %0, {{a:r}}, {{b:r}};", "r") for op in ("add", "sub")]
+    (a, b, _), out = both_ways_of_lines(lines)
+    x, y = (v.astype(np.uint32).view(np.int32).astype(np.int64) for v in (a, b))
+    for column, exact in enumerate((x + y, x - y)):
+        got = out[:, column].astype(np.uint32).view(np.int32)
+        np.testing.assert_array_equal(got, exact.clip(-(2**31), 2**31 - 1))
+
+
+def test_divisions_that_flush_subnormals():
+    """The slow path of a division with -ftz=true has BREAK with a guard and a condition."""
+    source = """
+    extern "C" __global__ void k(int n, const float* a, const float* b, float* out) {
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        if (t < n) out[t] = a[t] / b[t];
+    }"""
+    kernel = coalesce.Kernel(source, "k", ["-ftz=true"], device="sim")
+    a, b = (w.astype(np.uint32).view(np.float32) for w in special_words(2))
+    x, y = (np.where(abs(v) < 2**-126, np.copysign(np.float32(0), v), v) for v in (a, b))
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.float64) / y
+        want = np.where(abs(exact) < 2**-126, np.copysign(0, exact), x / y)
+    *_, out = both_ways(kernel, -(-len(a) // 96), 96, len(a), a, b, np.zeros_like(a))
+    np.testing.assert_array_equal(out, want)
+    assert (np.signbit(out) == np.signbit(want))[~np.isnan(want)].all()

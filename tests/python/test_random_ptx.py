@@ -1,0 +1,13 @@
+"""Random straight-line PTX leaves the same bits as its machine code (random_ptx.py)."""
+
+from __future__ import annotations
+
+import pytest
+import random_ptx
+
+pytestmark = pytest.mark.usefixtures("machine_code")
+
+
+@pytest.mark.parametrize("seed", range(10, 18))
+def test_machine_code_agrees_with_the_ptx(seed: int) -> None:
+    assert random_ptx.difference(seed) == ""
