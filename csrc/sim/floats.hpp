@@ -46,12 +46,6 @@ inline double flush(double x) {
 inline float canonical(float x) { return x == x ? x : std::bit_cast<float>(0x7fffffffu); }
 inline double canonical(double x) { return x; }
 
-// Returns -x. The compiler replaces a + -b by a - b, which keeps the sign of a NaN in b. It does
-// not do so with the result of this function.
-inline double opposite(double x) {
-    return std::bit_cast<double>(std::bit_cast<uint64_t>(x) ^ uint64_t{1} << 63);
-}
-
 // Applies F and returns the canonical NaN for any NaN. `computed` is not used for operations that
 // only change a sign.
 template <class F>
@@ -68,14 +62,18 @@ struct fused_multiply_add {
 };
 
 // The sine and cosine of an angle in turns (1 is a full circle), as the hardware computes them
-// approximately.
+// approximately. Whole turns are removed first: a large angle, which has no fraction bits, is 0.
+inline double part_of_turn(float a) { return double(a) - std::nearbyint(double(a)); }
 struct sine_of_turns {
     static float of(float a) {
-        return flush(canonical(float(std::sin(6.283185307179586 * double(a)))));
+        const double sine = std::sin(6.283185307179586 * part_of_turn(a));
+        return flush(canonical(float(std::copysign(sine, sine == 0 ? double(a) : sine))));
     }
 };
 struct cosine_of_turns {
-    static float of(float a) { return canonical(float(std::cos(6.283185307179586 * double(a)))); }
+    static float of(float a) {
+        return canonical(float(std::cos(6.283185307179586 * part_of_turn(a))));
+    }
 };
 
 inline float half_to_float(uint16_t h) {

@@ -88,7 +88,7 @@ struct cast {
     }
 };
 struct double_to_float {
-    static float of(double x) { return canonical(float(x)); }
+    static float of(double x) { return float(x); }  // a NaN keeps its sign and its upper bits
 };
 template <Round r>
 struct integral {
@@ -355,15 +355,15 @@ bool exists(const ConversionOperand& steps) {
 }
 
 // Converts a float to tf32, which has 10 fraction bits. Ties are rounded away from zero (.rna) or
-// to even (.rn). With .rna, a NaN loses its lower bits, as in the instructions that the assembler
-// makes of it.
+// to even (.rn). A NaN becomes 0x7fffe000. With .rna, it only loses its lower bits, as in the
+// instructions that the assembler makes of .rna.
 template <Round mode, bool relu>
 struct to_tf32 {
     static uint32_t of(float x) {
         if (relu && x <= 0) return 0;
         const uint32_t b = std::bit_cast<uint32_t>(x);
         const bool special = (b & 0x7f800000) == 0x7f800000;
-        if (special && mode != Round::rna) return b;
+        if (special && mode != Round::rna) return x == x ? b : 0x7fffe000;
         const uint32_t up = special || mode == Round::rz ? 0
                             : mode == Round::rna         ? 0x1000
                                                          : 0xfff + (b >> 13 & 1);

@@ -24,9 +24,10 @@ struct add {
     }
 };
 struct sub {
-    static float of(float a, float b) { return a - b; }
-    // The machine instruction is DADD with -b, so a NaN in b changes its sign.
-    static double of(double a, double b) { return a + opposite(b); }
+    template <class T>
+    static T of(T a, T b) {
+        return a - b;
+    }
 };
 struct mul {
     template <class T>
@@ -267,13 +268,13 @@ Selection arithmetic(Type type, bool ftz, bool sat = false) {
 }
 
 // abs and neg. The assembler translates them into FADD or DADD. If a is a NaN, FADD returns the
-// canonical NaN, and DADD returns a quiet NaN.
+// canonical NaN, and DADD returns the NaN with its sign, as a quiet NaN (recorded on an H200).
 template <class F>
 struct changed_sign {
     static float of(float a) { return canonical(F::of(a)); }
     static double of(double a) {
-        const double r = F::of(a);
-        return r == r ? r : std::bit_cast<double>(std::bit_cast<uint64_t>(r) | uint64_t{1} << 51);
+        if (a == a) return F::of(a);
+        return std::bit_cast<double>(std::bit_cast<uint64_t>(a) | uint64_t{1} << 51);
     }
 };
 template <class F>

@@ -25,7 +25,8 @@ void split_pair(Warp& w, const Op& op) {
     put_pairs(w, op.operand[0], [=](int i) { return a[i]; });
 }
 
-// Changes the sign of a double in a pair: removes the sign, inverts it, or both.
+// Changes the sign of a double in a pair: removes the sign, inverts it, or both. A NaN keeps its
+// sign (recorded on an H200).
 void pair_sign(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
@@ -34,7 +35,11 @@ void pair_sign(Warp& w, const Op& op) {
 #pragma GCC ivdep
     for (int i = 0; i < warp_size; ++i) d[i] = a[i];
 #pragma GCC ivdep
-    for (int i = next_register; i < 2 * next_register; ++i) d[i] = (a[i] & keep) ^ flip;
+    for (int i = next_register; i < 2 * next_register; ++i) {
+        const uint32_t more = a[i - next_register] != 0;  // nonzero bits in the lower word
+        const bool is_nan = (a[i] & 0x7fffffff) + more > 0x7ff00000;
+        d[i] = is_nan ? a[i] : (a[i] & keep) ^ flip;
+    }
 }
 
 // Returns the sum of two 64-bit values. The first value consists of the words `high` and `low`. The

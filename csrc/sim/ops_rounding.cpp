@@ -23,8 +23,10 @@ struct add {
     }
 };
 struct sub {
-    static float of(float a, float b, float) { return a - b; }
-    static double of(double a, double b, double c) { return add::of(a, opposite(b), c); }
+    template <class T>
+    static T of(T a, T b, T) {
+        return a - b;
+    }
 };
 struct mul {
     template <class T>

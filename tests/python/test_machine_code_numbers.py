@@ -319,12 +319,30 @@ def test_signs_and_conversions_of_nans():
     lines += [
         ("cvt.ftz.f32.f32 %0, {a:f};", "f"), ("cvt.ftz.f64.f32 %0, {a:f};", "d"),
         ("cvt.f16.f16 %0, {a:h};", "h"), ("cvt.rna.tf32.f32 %0, {a:f};", "r"),
+        ("cvt.rn.f32.f64 %0, {a:d};", "f"), ("cvt.rn.tf32.f32 %0, {a:f};", "r"),
     ]  # fmt: skip
     (a, _, _), out = both_ways_of_lines(lines)
     halves = a.astype(np.uint16)
     nan = (halves & 0x7FFF) > 0x7C00
     negated = out[:, lines.index(("neg.f16 %0, {a:h};", "h"))]
     np.testing.assert_array_equal(negated, np.where(nan, 0x7FFF, halves ^ 0x8000))
+    # An H200 keeps the sign of a NaN in these cases, and makes it quiet.
+    doubles = a.view(np.float64)
+    kept = a | np.uint64(1 << 51)
+    for op, want in (("abs", abs(doubles)), ("neg", -doubles)):
+        column = lines.index((f"{op}.f64 %0, {{a:d}};", "d"))
+        np.testing.assert_array_equal(
+            out[:, column], np.where(np.isnan(doubles), kept, want.view(np.uint64))
+        )
+    singles = out[:, lines.index(("cvt.rn.f32.f64 %0, {a:d};", "f"))][np.isnan(doubles)]
+    upper = (a >> np.uint64(32)).astype(np.uint32)
+    fraction = (a >> np.uint64(29)).astype(np.uint32) & 0x7FFFFF
+    want = upper & 0x80000000 | 0x7FC00000 | fraction
+    np.testing.assert_array_equal(singles, want[np.isnan(doubles)])
+    tf32 = out[:, lines.index(("cvt.rn.tf32.f32 %0, {a:f};", "r"))]
+    np.testing.assert_array_equal(
+        tf32[np.isnan(a.astype(np.uint32).view(np.float32))], 0x7FFFE000, strict=False
+    )
 
 
 def test_extremes_with_the_sign_of_a_product():
