@@ -26,7 +26,7 @@ LIMITS = {
     "4096 x 4096 x 4096": "[The main loop of `tensor_map`](ladder.md#tensor_map): register-bank "
     "conflicts and loads of shared memory.",
     "8192 x 8192 x 8192": "As for 4096 x 4096 x 4096.",
-    "product of 8192": "The product alone takes longer than the goal. See "
+    "product of 8192": "The product alone takes about as long as the goal. See "
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
     "launch": "The driver's own function takes longer than the goal. See "
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
