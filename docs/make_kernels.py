@@ -33,8 +33,8 @@ _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chooses
 up to 18 kernels of each repository by a hash of their names, so the choice does not depend on what
-they do. If the CUDA compiler refuses a kernel whatever its arguments are, the next kernel replaces
-it. The end of this page lists the replaced kernels.
+they do. If the CUDA compiler refuses to compile a kernel, the next kernel replaces it. The end of
+this page lists the replaced kernels.
 
 Each file was passed to `coalesce.Kernel` without changes. The script makes up arguments from the
 types of the parameters. Made-up arguments do not work for every kernel. For example, some kernels

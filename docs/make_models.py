@@ -128,8 +128,8 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
 - A profile with `sample=` or `executor=` models no caches and no time.
 - The time of a kernel is not modelled if it has bulk copies (`cp.async.bulk`, tensor maps) or
   products of warpgroups (`wgmma`). The cost of these instructions is not known.
-- The time of a kernel is not modelled if it uses tensor cores and its PTX is counted instead of its
-  machine code.
+- Sometimes the simulator cannot read the machine code of a kernel, and counts its PTX. The time of
+  such a kernel is not modelled if it uses tensor cores.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
   `Timing.no_time` and `Profile.not_modelled` give the reason.
 

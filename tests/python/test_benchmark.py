@@ -506,7 +506,7 @@ def test_results_in_an_array_of_the_caller(matrices):
     assert timed.correct
     assert np.allclose(out, a @ b, atol=1e-4)
     assert timed.options == {"out": "float32"}
-    with pytest.raises(ValueError, match="'numpy' has no option out"):
+    with pytest.raises(ValueError, match="'numpy' has no option 'out'"):
         coalesce.benchmark("matmul", a, b, variants=["numpy"], device="sim", out=out)
 
 

@@ -1,9 +1,9 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
-cuBLAS and the driver's copy (module `gpu_peers`) work on the arrays of the benchmark. For CuPy and
-PyTorch, the arrays are copied to arrays of these libraries. This package does not depend on a GPU
-library. A library is imported only when a benchmark names it. If the library or the GPU is missing,
-`DeviceUnavailable` is raised, and its message says which.
+cuBLAS and "memcpy", the copy function of the CUDA driver, use the arrays of the benchmark (module
+`gpu_peers`). For CuPy and PyTorch, the data are copied to arrays of these libraries. This package
+does not depend on a GPU library. A library is imported only when a benchmark names it. If the
+library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
 """
 
 from __future__ import annotations

@@ -326,7 +326,7 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
     if peer in gpu_peers.NAMES:
         return
     if "out" in options:
-        raise ValueError(f"variant {peer!r} has no option out; leave out the option or the variant")
+        raise ValueError(f"variant {peer!r} has no option 'out'; omit the option or the variant")
     if catalogue_operands.is_bfloat16(dtype):
         raise TypeError(
             f"the operands have dtype bfloat16, which variant {peer!r} does not take; leave out "

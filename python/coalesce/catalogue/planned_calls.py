@@ -83,7 +83,7 @@ def run(
     - It runs on a GPU.
     - All arrays are contiguous, with the dtype float32 or float64 in this machine's byte order.
     - Either all arrays are NumPy arrays, or all are GPU arrays.
-    - No work on the GPU arrays is still running, except on the default stream.
+    - All earlier work on the GPU arrays is done, or runs on the default stream.
     """
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)

@@ -56,8 +56,9 @@ def operands(
 ) -> tuple[Any, ...]:
     """Return arrays of random numbers for a variant.
 
-    Matrices have `n` rows and columns, and vectors have `n` elements. For the pattern "gather" of
-    `access`, also add an array of random indices to `options`.
+    Matrices have `n` rows and columns, and vectors have `n` elements. If the
+    operation is "access" and the variant is "gather", an array of random indices is added to
+    `options`.
     """
     if operation != "access":
         a, b = demo.operands(n or _SIDE, dtype)

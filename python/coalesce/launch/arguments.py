@@ -71,7 +71,7 @@ class HostArray:
 
     @property
     def passed(self) -> np.ndarray[Any, Any]:
-        """What the caller passed: `original`, or the view, as an array of bytes."""
+        """What the caller passed: `original`, or, for a view, the bytes of the view."""
         return self.original if self.view_bytes is None else byte_view(self.array)[self.part]
 
     @property

@@ -184,9 +184,10 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
 
 
 def loads_of_tiles(most: float) -> Demand:
-    """Return a demand for matrix products: each block loads its rows of a and columns of b once.
+    """Return a demand for matrix products: a limit for the requests of loads.
 
-    Such loads take a certain number of requests. The limit is `most` times this number.
+    At best, each block loads its rows of a and its columns of b only once. The limit is `most`
+    times the number of requests of these loads.
     """
     text = (
         f"the loads take at most {most:g} times the requests that are needed if each block loads "

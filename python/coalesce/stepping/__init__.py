@@ -109,7 +109,9 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """The registers after this step. After the next step, LookupError is raised.
+        """The registers after this step, until the next step.
+
+        Raise LookupError if the kernel has made another step since.
 
         See `Stepper.registers`.
         """
@@ -117,7 +119,9 @@ class Step:
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The variables after this step. After the next step, LookupError is raised.
+        """The variables after this step, until the next step.
+
+        Raise LookupError if the kernel has made another step since.
 
         See `Stepper.variables`.
         """
