@@ -234,7 +234,7 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
 
 def is_gpu(device: object) -> bool:
     """Whether `device`, a name or a `Device`, is a GPU. This machine need not have the GPU."""
-    name = getattr(device, "name", device)
+    name = device.name if isinstance(device, Device) else device
     return isinstance(name, str) and _GPU_NAME.fullmatch(name) is not None
 
 
