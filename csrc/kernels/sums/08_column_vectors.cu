@@ -2,7 +2,7 @@
 //
 // A warp reads 512 contiguous bytes of a row (float): each lane has 4 neighbouring columns. The 16
 // warps of a block take rows in turn. Each warp loads 8 rows at a time, so 128 rows are in flight.
-// If there are few columns, blocks along y take slices of the rows. The sums of the slices form a
+// The rows may be divided into slices, one for each block along y. The sums of the slices form a
 // matrix with one row per slice, and a second launch of the same kernel adds these rows up. There
 // are no atomics: the order of additions is fixed, and every run gives the same bits.
 //
