@@ -117,12 +117,11 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
     at(Bound::requests) = double(work.requests) * share * request_cycles;
     at(Bound::data) = double(work.tag_lookups + work.shared_wavefronts) * share;
     at(Bound::constants) = double(work.constant_lookups) * share * constant_cycles;
-    const double busy_ones = std::min(double(work.blocks), double(gpu.multiprocessors));
-    at(Bound::l2) =
-        (double(work.l2_sectors - work.l2_writes) / l2_reads.of_each(busy_ones) +
-         double(work.l2_writes - work.l2_partial_writes) / l2_writes.of_each(busy_ones) +
-         double(work.l2_partial_writes) / l2_partial_writes.of_each(busy_ones)) *
-        share;
+    const double working = std::min(double(work.blocks), double(gpu.multiprocessors));
+    at(Bound::l2) = (double(work.l2_sectors - work.l2_writes) / l2_reads.of_each(working) +
+                     double(work.l2_writes - work.l2_partial_writes) / l2_writes.of_each(working) +
+                     double(work.l2_partial_writes) / l2_partial_writes.of_each(working)) *
+                    share;
     at(Bound::atomics) = work.atomics;
     at(Bound::dram) = double(work.dram_bytes) / (gpu.dram_gbps * dram_efficiency) * gpu.clock_ghz;
 
