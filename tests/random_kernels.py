@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+from collections.abc import Callable
 
 import numpy as np
 from both_ways import why_ptx
@@ -241,9 +242,14 @@ def difference(seed: int) -> str:
     return "; ".join([*errors, why_ptx(kernel)]).strip("; ")
 
 
-def main(arguments: list[str]) -> int:
+def compare_seeds(
+    arguments: list[str],
+    description: str | None,
+    source: Callable[[int], str],
+    difference: Callable[[int], str],
+) -> int:
     """Compare PTX and machine code for some seeds; print those that differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--show", action="store_true", help="print the kernels' text")
@@ -260,4 +266,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(compare_seeds(sys.argv[1:], __doc__, source, difference))

@@ -12,13 +12,13 @@ reads the number, and the bits of a NaN depend on that instruction.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 import sys
 
 import numpy as np
 from both_ways import why_ptx
+from random_kernels import compare_seeds
 
 import coalesce
 
@@ -316,20 +316,5 @@ def difference(seed: int) -> str:
     )
 
 
-def main(arguments: list[str]) -> int:
-    """Compare PTX and machine code for some seeds; print those that differ."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=20)
-    options = parser.parse_args(arguments)
-    bad = 0
-    for seed in range(options.first, options.first + options.count):
-        if message := difference(seed):
-            bad += 1
-            print(f"seed {seed}: {message}", flush=True)
-    print(f"{options.count - bad} of {options.count} seeds are alike")
-    return bad != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(compare_seeds(sys.argv[1:], __doc__, lambda seed: source(seed)[0], difference))
