@@ -14,7 +14,6 @@ import platform
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -22,17 +21,8 @@ from rich.table import Table
 
 import coalesce
 from coalesce import _core
+from coalesce.benchmarking.calls import processor
 from coalesce.compile import nvrtc
-
-
-def processor() -> str:
-    """Return the processor's name, as Linux reports it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def measure(n: int, tile: int, repeats: int) -> dict[tuple[str, int], float]:
@@ -91,7 +81,7 @@ def main() -> None:
         report(options.n, options.tile, options.repeats)
         return
     cores = len(os.sched_getaffinity(0))
-    print(f"{processor()}, {cores} cores, Python {platform.python_version()}")
+    print(f"{processor()} ({cores} usable), Python {platform.python_version()}")
     best = _core.sim.instruction_set()
     levels = ["generic", "v3", "v4"]
     for level in levels[: levels.index(best) + 1]:
