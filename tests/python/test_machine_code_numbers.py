@@ -345,6 +345,21 @@ def test_signs_and_conversions_of_nans():
     )
 
 
+def test_sines_of_angles_without_a_fraction():
+    """Such an angle is a whole number of turns for the hardware (recorded on an H200)."""
+    lines = [
+        (f"{f}.approx{ftz}.f32 %0, {{a:f}};", "f") for f in ("sin", "cos") for ftz in ("", ".ftz")
+    ]
+    (a, _, _), out = both_ways_of_lines(lines)
+    angles = a.astype(np.uint32).view(np.float32)
+    whole = np.isfinite(angles) & (abs(angles) > 2.0**27)
+    assert whole.sum() > 10
+    sign = a.astype(np.uint32)[whole] & 0x80000000
+    np.testing.assert_array_equal(
+        out[whole], np.stack([sign, sign, *2 * [sign * 0 + 0x3F800000]], 1)
+    )
+
+
 def test_extremes_with_the_sign_of_a_product():
     lines = [
         (f"{op}{ftz}{nan}.xorsign.abs.{kind} %0, {{a:{letter}}}, {{b:{letter}}};", letter)
