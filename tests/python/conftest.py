@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import whole_programs
 from hypothesis import settings
 
 import coalesce
@@ -237,3 +238,27 @@ def machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
         disassembler.nvdisasm()
     except LookupError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def programs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[whole_programs.Part, whole_programs.Program]:
+    """Write the programs of this module's tests into as few files as possible."""
+    tests = [test for test in request.session.items if test.path == request.path]
+    parts = [_part(test) for test in tests if test.get_closest_marker("program")]
+    return whole_programs.joined(parts, request.module.HEAD, tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def program(
+    request: pytest.FixtureRequest, programs: dict[whole_programs.Part, whole_programs.Program]
+) -> whole_programs.Program:
+    """Return the program that the mark ``program`` describes; see whole_programs.py."""
+    return programs[_part(request.node)]
+
+
+def _part(test: pytest.Item) -> whole_programs.Part:
+    mark = test.get_closest_marker("program")
+    assert mark is not None, "the test needs the mark program"
+    return whole_programs.Part(*mark.args, **mark.kwargs)

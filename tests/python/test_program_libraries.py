@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
-from whole_programs import NEEDS_COMPILERS, coalesce
+from whole_programs import NEEDS_COMPILERS, Program, coalesce
 
 from coalesce.compile import executables, nvcc
 
@@ -38,52 +37,48 @@ template <class T> void show(const std::vector<T> &v) {
     printf("\\n");
 }
 """
+# Declarations and file of the programs that use cuBLAS.
+CUBLAS = ("#include <cublas_v2.h>", "cublas.cu")
 
 
-def run(folder: Path, include: str, body: str, *words: object):
-    path = folder / "program.cu"
-    main = f"int main() {{\n{textwrap.dedent(body)}\nreturn 0;\n}}\n"
-    path.write_text(f"#include <{include}>\n{HEAD}{main}")
-    return coalesce("run", path, *words)
-
-
-VECTORS = """
-cublasHandle_t h;
-OK(cublasCreate(&h));
-double *x = on_device(std::vector<double>{3, -4, 1, 2}), *y = on_device<double>({1, 1, 2, 5});
-double dot, norm, sum, two = 2;
-int largest, smallest;
-OK(cublasDdot(h, 4, x, 1, y, 1, &dot));
-OK(cublasDnrm2(h, 2, x, 1, &norm));
-OK(cublasDasum(h, 4, x, 1, &sum));
-OK(cublasIdamax(h, 4, x, 1, &largest));
-OK(cublasIdamin(h, 4, x, 1, &smallest));
-printf("%g %g %g %d %d\\n", dot, norm, sum, largest, smallest);  // 11 5 10 2 3
-OK(cublasDaxpy(h, 4, &two, x, 1, y, -1));
-show(on_host(y, 4));                                             // 5 3 -6 11
-OK(cublasDscal(h, 2, &two, y, 2));
-show(on_host(y, 4));                                             // 10 3 -12 11
-OK(cublasDswap(h, 2, x, 1, y, 2));
-OK(cublasDcopy(h, 2, x, 1, y + 1, 2));
-show(on_host(x, 4)), show(on_host(y, 4));                        // 10 -12 1 2, 3 10 -4 -12
-float *large = on_device<float>({3e30f, 4e30f}), single;
-OK(cublasSnrm2(h, 2, large, 1, &single));
-printf("%g\\n", single);                                          // 5e+30
-double *on_gpu = on_device<double>({0});
-OK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
-OK(cublasDasum(h, 4, x, 1, on_gpu));
-OK(cublasDscal(h, 1, on_gpu, x, 1));
-show(on_host(x, 1));                                             // 250
-OK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
-printf("%d %d\\n", cublasDdot(nullptr, 1, x, 1, x, 1, &dot),
-       cublasDgemv(h, CUBLAS_OP_N, 4, 1, &two, x, 2, x, 1, &two, y, 1));  // 1 7
-cudaFree(x), cudaFree(y), cudaFree(on_gpu), cudaFree(large);
-OK(cublasDestroy(h));
-"""
-
-
-def test_cublas_vectors(tmp_path: Path) -> None:
-    done = run(tmp_path, "cublas_v2.h", VECTORS, "--json", tmp_path / "r.json", "--option=-lcublas")
+@pytest.mark.program(
+    """
+    cublasHandle_t h;
+    OK(cublasCreate(&h));
+    double *x = on_device(std::vector<double>{3, -4, 1, 2}), *y = on_device<double>({1, 1, 2, 5});
+    double dot, norm, sum, two = 2;
+    int largest, smallest;
+    OK(cublasDdot(h, 4, x, 1, y, 1, &dot));
+    OK(cublasDnrm2(h, 2, x, 1, &norm));
+    OK(cublasDasum(h, 4, x, 1, &sum));
+    OK(cublasIdamax(h, 4, x, 1, &largest));
+    OK(cublasIdamin(h, 4, x, 1, &smallest));
+    printf("%g %g %g %d %d\\n", dot, norm, sum, largest, smallest);  // 11 5 10 2 3
+    OK(cublasDaxpy(h, 4, &two, x, 1, y, -1));
+    show(on_host(y, 4));                                             // 5 3 -6 11
+    OK(cublasDscal(h, 2, &two, y, 2));
+    show(on_host(y, 4));                                             // 10 3 -12 11
+    OK(cublasDswap(h, 2, x, 1, y, 2));
+    OK(cublasDcopy(h, 2, x, 1, y + 1, 2));
+    show(on_host(x, 4)), show(on_host(y, 4));                        // 10 -12 1 2, 3 10 -4 -12
+    float *large = on_device<float>({3e30f, 4e30f}), single;
+    OK(cublasSnrm2(h, 2, large, 1, &single));
+    printf("%g\\n", single);                                          // 5e+30
+    double *on_gpu = on_device<double>({0});
+    OK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
+    OK(cublasDasum(h, 4, x, 1, on_gpu));
+    OK(cublasDscal(h, 1, on_gpu, x, 1));
+    show(on_host(x, 1));                                             // 250
+    OK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
+    printf("%d %d\\n", cublasDdot(nullptr, 1, x, 1, x, 1, &dot),
+           cublasDgemv(h, CUBLAS_OP_N, 4, 1, &two, x, 2, x, 1, &two, y, 1));  // 1 7
+    cudaFree(x), cudaFree(y), cudaFree(on_gpu), cudaFree(large);
+    OK(cublasDestroy(h));
+    """,
+    *CUBLAS,
+)
+def test_cublas_vectors(program: Program, tmp_path: Path) -> None:
+    done = program.run("--json", tmp_path / "r.json", "--option=-lcublas")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
         "11 5 10 2 3", "5 3 -6 11 ", "10 3 -12 11 ", "10 -12 1 2 ", "3 10 -4 -12 ",
@@ -94,8 +89,8 @@ def test_cublas_vectors(tmp_path: Path) -> None:
     assert "cublas_axpy<double>" in names
 
 
-def test_cublas_matrices(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     cublasHandle_t h;
     OK(cublasCreate(&h));
     const int m = 35, n = 21, k = 18, lda = 40, ldb = 37, ldc = 36;
@@ -131,8 +126,11 @@ def test_cublas_matrices(tmp_path: Path) -> None:
     OK(cublasSaxpy(h, 4, &zero, dn + 40, 1, dv, 1));
     OK(cublasSger(h, 2, 2, &zero, dn + 40, 1, dn + 40, 1, dv, 2));
     show(on_host(dv, 4));  // nothing was added
-    """
-    done = run(tmp_path, "cublas_v2.h", body)
+    """,
+    *CUBLAS,
+)
+def test_cublas_matrices(program: Program) -> None:
+    done = program.run()
     assert done.returncode == 0, done.stdout + done.stderr
     shown = [np.array(line.split(), float) for line in done.stdout.splitlines()]
     m, n, k = 35, 21, 18
@@ -160,9 +158,8 @@ def test_cublas_matrices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(shown[12], v[:4])
 
 
-def test_cublas_products_of_other_types(tmp_path: Path) -> None:
-    """Halves, bfloat16 and bytes: single, strided and separate matrices, and dot products."""
-    body = """
+@pytest.mark.program(
+    """
     cublasHandle_t h;
     OK(cublasCreate(&h));
     const int m = 20, n = 17, k = 18, each = 20 * 20;
@@ -215,8 +212,12 @@ def test_cublas_products_of_other_types(tmp_path: Path) -> None:
     OK(cublasDotcEx(h, 12, dv, CUDA_R_16BF, 1, dv, CUDA_R_16BF, 1, &dot, CUDA_R_16BF, CUDA_R_32F));
     printf("%g %g %d\\n", float(half_dot), float(dot),
            cublasDotEx(h, 1, da, CUDA_R_16F, 1, dv, CUDA_R_16BF, 1, &dot, CUDA_R_16F, CUDA_R_32F));
-    """
-    done = run(tmp_path, "cublas_v2.h", body)
+    """,
+    *CUBLAS,
+)
+def test_cublas_products_of_other_types(program: Program) -> None:
+    """Halves, bfloat16 and bytes: single, strided and separate matrices, and dot products."""
+    done = program.run()
     assert done.returncode == 0, done.stdout + done.stderr
     shown = [np.array(line.split(), float) for line in done.stdout.splitlines()]
     m, n, k, i = 20, 17, 18, np.arange(800)
@@ -242,7 +243,9 @@ def test_cublas_products_of_other_types(tmp_path: Path) -> None:
 
 
 def test_functions_that_are_not_replaced_are_refused(tmp_path: Path) -> None:
-    refused = run(tmp_path, "cublas_v2.h", 'printf("%p", (void *)&cublasCsyrk);')
+    path = tmp_path / "program.cu"
+    path.write_text('extern "C" int cublasCsyrk_v2(); int main() { return cublasCsyrk_v2(); }')
+    refused = coalesce("run", path)
     assert refused.returncode == 1
     assert "cublasCsyrk() of cuBLAS, which coalesce's replacement" in refused.stderr
 
@@ -295,8 +298,9 @@ OK(curandDestroyGenerator(g));
 """
 
 
-def test_curand(tmp_path: Path) -> None:
-    done = run(tmp_path, "curand.h", RANDOM)
+@pytest.mark.program(RANDOM, "#include <curand.h>", "curand.cu")
+def test_curand(program: Program) -> None:
+    done = program.run()
     if "pip install nvidia-curand" in done.stderr:
         pytest.skip("needs the headers of nvidia-curand")
     assert done.returncode == 0, done.stdout[-500:] + done.stderr

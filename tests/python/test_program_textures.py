@@ -3,40 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import textwrap
 from pathlib import Path
 
 import pytest
-import whole_programs
-from whole_programs import NEEDS_COMPILERS
+from whole_programs import NEEDS_COMPILERS, Program
 
 pytestmark = NEEDS_COMPILERS
 
-
-def coalesce(*words: object, **environment: object) -> subprocess.CompletedProcess[str]:
-    given = {name: str(value) for name, value in environment.items()}
-    return whole_programs.coalesce(*words, env={**os.environ, **given})
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "program.cu"
-    path.write_text(textwrap.dedent(text))
-    return path
-
-
-def main_of(body: str, kernels: str = "") -> str:
-    """Return a short program with this body."""
-    return (
-        "#include <cstdio>\n#include <cstdlib>\n"
-        "#define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) "
-        '{ printf("%s: %s\\n", #call, cudaGetErrorName(e_)); exit(9); } } while (0)\n'
-        f"{kernels}\nint main() {{\n{body}\nreturn 0;\n}}\n"
-    )
-
-
-HELPERS = """
+HEAD = r"""
+#include <cstdio>
+#include <cstdlib>
+#define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) \
+    { printf("%s: %s\n", #call, cudaGetErrorName(e_)); exit(9); } } while (0)
 cudaTextureObject_t texture_of(cudaResourceDesc r, bool linear = false, bool normalized = false,
                                cudaTextureReadMode mode = cudaReadModeElementType) {
     cudaTextureDesc d = {};
@@ -65,12 +43,11 @@ void show(cudaTextureObject_t t, float x0, float y0, int n = 4) {
     OK(cudaMemcpy(h, y, n * 4, cudaMemcpyDeviceToHost));
     OK(cudaFree(y));
     for (int i = 0; i < n; ++i) printf("%g ", h[i]);
-    printf("\\n");
+    printf("\n");
 }
 """
 
-ARRAYS = main_of(
-    """
+ARRAYS = """
     float h[3][4], back[3][4] = {};
     for (int i = 0; i < 12; ++i) h[i / 4][i % 4] = i;
     cudaChannelFormatDesc c = cudaCreateChannelDesc<float>(), d;
@@ -122,13 +99,14 @@ ARRAYS = main_of(
     printf("%d %d\\n", got.res.pitch2D.devPtr == m, td.addressMode[0]);  // 1 1
     OK(cudaDestroyTextureObject(t));
     OK(cudaFree(m)); OK(cudaFreeArray(a)); OK(cudaFreeArray(b));
-    """,
-    HELPERS,
-)
+"""
+# nvcc compiles these programs with a header of this package.
+REFERENCES = "references.cu"
 
 
-def test_arrays_and_textures(tmp_path: Path) -> None:
-    done = coalesce("run", written(tmp_path, ARRAYS), "--check")
+@pytest.mark.program(ARRAYS)
+def test_arrays_and_textures(program: Program) -> None:
+    done = program.run("--check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
         "4 5 6 7 ", "2.5 3.5 4.5 ", "0 2 4", "32 4 3 0 2", "9 10", "8 9 10 11 ", "1 1",
@@ -137,8 +115,8 @@ def test_arrays_and_textures(tmp_path: Path) -> None:
     assert "wrong call" not in done.stderr
 
 
-def test_surfaces_and_mipmapped_arrays(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     cudaChannelFormatDesc c = cudaCreateChannelDesc<float>();
     cudaMipmappedArray_t m;
     OK(cudaMallocMipmappedArray(&m, &c, make_cudaExtent(8, 4, 0), 3, cudaArraySurfaceLoadStore));
@@ -164,19 +142,18 @@ def test_surfaces_and_mipmapped_arrays(tmp_path: Path) -> None:
     cudaArray_t none;
     printf("%s\\n", cudaGetErrorName(cudaGetMipmappedArrayLevel(&none, m, 3)));
     OK(cudaDestroyTextureObject(t)); OK(cudaFree(y)); OK(cudaFreeMipmappedArray(m));
+    """,
     """
-    kernels = (
-        HELPERS
-        + """
     __global__ void fill(cudaSurfaceObject_t s, float first) {
         surf2Dwrite(first + threadIdx.x + 10 * threadIdx.y, s, threadIdx.x * 4, threadIdx.y);
     }
     __global__ void levels(cudaTextureObject_t t, float *y) {
         y[threadIdx.x] = tex2DLod<float>(t, 0.99f, 0.99f, threadIdx.x);
     }
-    """
-    )
-    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    """,
+)
+def test_surfaces_and_mipmapped_arrays(program: Program) -> None:
+    done = program.run()
     assert done.stdout == "37 113 201 201\ncudaErrorInvalidValue\n", done.stderr
 
 
@@ -202,37 +179,37 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def test_mistakes_of_the_host_are_named(tmp_path: Path) -> None:
-    cases = "\n".join(
-        f'if (n == {n}) printf("%s\\n", cudaGetErrorName({call}));'
-        for n, (call, _, _) in enumerate(MISTAKES)
-    )
-    body = f"""
+@pytest.mark.program(
+    """
     int n = atoi(getenv("CASE"));
-    float h[12] = {{}}, *p;
+    float h[12] = {}, *p;
     cudaChannelFormatDesc c = cudaCreateChannelDesc<float>(), ci = cudaCreateChannelDesc<int>(),
                           cu = cudaCreateChannelDesc<uchar4>();
     cudaArray_t a, b, i, u;
     cudaTextureObject_t t;
-    cudaResourceDesc r = {{}};
-    cudaTextureDesc d = {{}};
+    cudaResourceDesc r = {};
+    cudaTextureDesc d = {};
     cudaMalloc(&p, 64);
     cudaMallocArray(&a, &c, 4, 3);
     cudaMallocArray(&i, &ci, 4, 3);
     cudaMallocArray(&u, &cu, 4, 3);
-    {cases}
     """
-    source = written(tmp_path, main_of(body, HELPERS))
+    + "\n".join(
+        f'if (n == {n}) printf("%s\\n", cudaGetErrorName({call}));'
+        for n, (call, _, _) in enumerate(MISTAKES)
+    )
+)
+def test_mistakes_of_the_host_are_named(program: Program, tmp_path: Path) -> None:
     for n, (call, error, why) in enumerate(MISTAKES):
         report = tmp_path / "r.json"
-        done = coalesce("run", source, "--check", "--json", report, CASE=n)
+        done = program.run("--check", "--json", report, environment={"CASE": n})
         assert done.stdout == f"cudaError{error}\n", (call, done.stderr)
         mistakes = [m["text"] for m in json.loads(report.read_text())["host"]]
         assert not why or any(why in text for text in mistakes), (call, mistakes)
 
 
-def test_destroyed_objects_and_freed_arrays_are_errors(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     cudaChannelFormatDesc c = cudaCreateChannelDesc<float>();
     cudaArray_t a;
     OK(cudaMallocArray(&a, &c, 4, 3));
@@ -243,30 +220,19 @@ def test_destroyed_objects_and_freed_arrays_are_errors(tmp_path: Path) -> None:
     sample<<<1, 4>>>(t, y, 0, 0);
     printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
     """
-    source = written(tmp_path, main_of(body, HELPERS))
-    done = coalesce("run", source)
+)
+def test_destroyed_objects_and_freed_arrays_are_errors(program: Program) -> None:
+    done = program.run()
     assert done.stdout == "cudaErrorLaunchFailure\n"
     assert "no texture or surface object with the handle" in done.stderr
     assert "`t` was destroyed" in done.stderr
-    done = coalesce("run", source, ARRAY=1)
+    done = program.run(environment={"ARRAY": 1})
     assert done.stdout == "cudaErrorLaunchFailure\n"
     assert "the memory of this texture object was freed" in done.stderr
 
 
-REFERENCES = """
-#include <cstdio>
-texture<float, 1, cudaReadModeElementType> line;
-static texture<uchar4, cudaTextureType2D, cudaReadModeNormalizedFloat> picture;
-texture<int, 2> rows;
-__global__ void fetch(float *y, float4 *z, int *w) {
-    int i = threadIdx.x;
-    y[i] = tex1Dfetch(line, i);
-    z[i] = tex2D(picture, i + 0.5f, 0.5f);
-    w[i] = tex2D(rows, i, 1);
-}
-#define OK(call) if (cudaError_t e_ = call) \\
-    { printf("%s: %s\\n", #call, cudaGetErrorName(e_)); return 1; }
-int main() {
+@pytest.mark.program(
+    """
     float h[4] = {5, 6, 7, 8}, *x, *y, back[4];
     uchar4 pixels[4] = {{255, 0, 51, 0}, {0, 0, 0, 255}, {1, 2, 3, 4}, {5, 6, 7, 8}};
     float4 *z, bz[4];
@@ -297,68 +263,80 @@ int main() {
     OK(cudaFreeArray(a));
     fetch<<<1, 4>>>(y, z, w);
     printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
-}
-"""
-
-
-def test_texture_references(tmp_path: Path) -> None:
-    done = coalesce("run", written(tmp_path, REFERENCES), "--json", tmp_path / "r.json")
+    """,
+    """
+    texture<float, 1, cudaReadModeElementType> line;
+    static texture<uchar4, cudaTextureType2D, cudaReadModeNormalizedFloat> picture;
+    texture<int, 2> rows;
+    __global__ void fetch(float *y, float4 *z, int *w) {
+        int i = threadIdx.x;
+        y[i] = tex1Dfetch(line, i);
+        z[i] = tex2D(picture, i + 0.5f, 0.5f);
+        w[i] = tex2D(rows, i, 1);
+    }
+    """,
+    REFERENCES,
+)
+def test_texture_references(program: Program, tmp_path: Path) -> None:
+    done = program.run("--json", tmp_path / "r.json")
     assert done.stdout == "0 5 8 1 0.2 -3\ncudaErrorLaunchFailure\n", done.stderr
     assert "there is no texture or surface object with the handle 0x0" in done.stderr
     (kernel,) = json.loads((tmp_path / "r.json").read_text())["kernels"]
     assert kernel["machine_code"]
 
 
-def test_a_kept_launch_is_profiled_with_its_textures(tmp_path: Path) -> None:
-    done = coalesce("run", written(tmp_path, ARRAYS), "--profile")
+@pytest.mark.program(ARRAYS)
+def test_a_kept_launch_is_profiled_with_its_textures(program: Program) -> None:
+    done = program.run("--profile")
     assert done.returncode == 0, done.stderr
     assert "textures and surfaces are executed and not" in " ".join(done.stderr.split()) + (
         " ".join(done.stdout.split())
     )
 
 
-@pytest.mark.parametrize("flag", ["", "--check"])
-def test_programs_with_references_have_no_leaks(tmp_path: Path, flag: str) -> None:
-    text = """
-    #include <cstdio>
-    texture<float> t;
-    __global__ void k(float *y) { y[threadIdx.x] = tex1Dfetch(t, threadIdx.x); }
-    int main() {
-        float *x, *y, h[32];
-        cudaMalloc(&x, 128); cudaMalloc(&y, 128);
-        cudaMemset(x, 0, 128);
-        cudaBindTexture(NULL, t, x, 128);
-        k<<<1, 32>>>(y);
-        cudaMemcpy(h, y, 128, cudaMemcpyDeviceToHost);
-        cudaFree(x); cudaFree(y);
-        printf("%g %s\\n", h[31], cudaGetErrorName(cudaGetLastError()));
-    }
+@pytest.mark.program(
     """
-    done = coalesce("run", written(tmp_path, text), *([flag] if flag else []))
+    float *x, *y, h[32];
+    cudaMalloc(&x, 128); cudaMalloc(&y, 128);
+    cudaMemset(x, 0, 128);
+    cudaBindTexture(NULL, zeros, x, 128);
+    copy_of_zeros<<<1, 32>>>(y);
+    cudaMemcpy(h, y, 128, cudaMemcpyDeviceToHost);
+    cudaFree(x); cudaFree(y);
+    printf("%g %s\\n", h[31], cudaGetErrorName(cudaGetLastError()));
+    """,
+    """
+    texture<float> zeros;
+    __global__ void copy_of_zeros(float *y) { y[threadIdx.x] = tex1Dfetch(zeros, threadIdx.x); }
+    """,
+    REFERENCES,
+)
+@pytest.mark.parametrize("flag", ["", "--check"])
+def test_programs_with_references_have_no_leaks(program: Program, flag: str) -> None:
+    done = program.run(*([flag] if flag else []))
     assert done.stdout == "0 cudaSuccess\n", done.stderr
     assert "leak" not in done.stderr
 
 
-def test_references_know_their_channels(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        """
-        #include <cstdio>
-        texture<float, 1, cudaReadModeElementType> t;
-        texture<uchar4, 2, cudaReadModeNormalizedFloat> u;
-        __global__ void k(float *y) { y[threadIdx.x] = tex1Dfetch(t, threadIdx.x); }
-        int main() {
-            float *x, *y, h[4] = {1, 2, 3, 4};
-            cudaMalloc(&x, 16); cudaMalloc(&y, 16);
-            cudaMemcpy(x, h, 16, cudaMemcpyHostToDevice);
-            size_t offset;
-            printf("%d %d %d\\n", t.channelDesc.x, t.channelDesc.f, u.channelDesc.w);
-            printf("%d\\n", cudaBindTexture(&offset, &t, x, &t.channelDesc, 16));
-            k<<<1, 4>>>(y);
-            cudaMemcpy(h, y, 16, cudaMemcpyDeviceToHost);
-            printf("%g %g\\n", h[0], h[3]);
-        }
-        """,
-    )
-    done = coalesce("run", path)
+@pytest.mark.program(
+    """
+    float *x, *y, h[4] = {1, 2, 3, 4};
+    cudaMalloc(&x, 16); cudaMalloc(&y, 16);
+    cudaMemcpy(x, h, 16, cudaMemcpyHostToDevice);
+    size_t offset;
+    printf("%d %d %d\\n", t.channelDesc.x, t.channelDesc.f, u.channelDesc.w);
+    printf("%d\\n", cudaBindTexture(&offset, &t, x, &t.channelDesc, 16));
+    k<<<1, 4>>>(y);
+    cudaMemcpy(h, y, 16, cudaMemcpyDeviceToHost);
+    printf("%g %g\\n", h[0], h[3]);
+    """,
+    """
+    texture<float, 1, cudaReadModeElementType> t;
+    texture<uchar4, 2, cudaReadModeNormalizedFloat> u;
+    __global__ void k(float *y) { y[threadIdx.x] = tex1Dfetch(t, threadIdx.x); }
+    """,
+    REFERENCES,
+)
+def test_references_know_their_channels(program: Program) -> None:
+    done = program.run()
     assert done.stdout.splitlines() == ["32 2 8", "0", "1 4"], done.stderr

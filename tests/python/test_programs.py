@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from whole_programs import NEEDS_COMPILERS, coalesce
+from whole_programs import NEEDS_COMPILERS, Program, coalesce
 
 from coalesce.compile import nvcc, runtime_library
 
@@ -54,19 +54,29 @@ def written(folder: Path, text: str, name: str = "program.cu") -> Path:
     return path
 
 
-def main_of(body: str, kernels: str = "") -> str:
-    """Return a short program with this body."""
-    return (
-        "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n"
-        "#define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) "
-        '{ printf("%s: %s\\n", #call, cudaGetErrorName(e_)); exit(9); } } while (0)\n'
-        f"{kernels}\nint main() {{\n{body}\nreturn 0;\n}}\n"
-    )
+# The programs of the marks follow this text.
+HEAD = r"""
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#define NAME(call) printf("%s\n", cudaGetErrorName(call))
+#define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) \
+    { printf("%s: %s\n", #call, cudaGetErrorName(e_)); exit(9); } } while (0)
+"""
+# Only these programs are compiled for two GPUs.
+FOR_A100 = "any_gpu.cu"
+# These programs have no variables, which could get the memory that was freed.
+FREED = "freed.cu"
 
 
-def test_a_program_runs_with_its_arguments_and_status(tmp_path: Path) -> None:
-    source = written(tmp_path, VECTOR_ADD)
-    done = coalesce("run", source, "--json", tmp_path / "r.json", "--", "2000", "fail")
+@pytest.fixture(scope="module")
+def vector_add(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("vector_add"), VECTOR_ADD)
+
+
+def test_a_program_runs_with_its_arguments_and_status(vector_add: Path, tmp_path: Path) -> None:
+    done = coalesce("run", vector_add, "--json", tmp_path / "r.json", "--", "2000", "fail")
     assert done.stdout == "7996 20\n"
     assert done.returncode == 7
     (kernel,) = json.loads((tmp_path / "r.json").read_text())["kernels"]
@@ -79,10 +89,11 @@ def test_a_program_runs_with_its_arguments_and_status(tmp_path: Path) -> None:
     assert "modelled time" in done.stderr
 
 
-def test_an_executable_runs(tmp_path: Path) -> None:
-    source = written(tmp_path, VECTOR_ADD)
+def test_an_executable_runs(vector_add: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made.o"
+    subprocess.run([nvcc.nvcc(), "-arch=sm_90", "-c", "-o", made, vector_add], check=True)
     for options, name in ((["-cudart", "shared"], "shared"), ([], "static")):
-        command = [nvcc.nvcc(), *options, "-arch=sm_90", "-o", tmp_path / name, source]
+        command = [nvcc.nvcc(), *options, "-arch=sm_90", "-o", tmp_path / name, made]
         own = [f"-L{tmp_path}", *(["-lcudart"] if options else [])]
         (tmp_path / "libcudart.so").unlink(missing_ok=True)
         (tmp_path / "libcudart.so").symlink_to(runtime_library.library())
@@ -123,41 +134,39 @@ def test_the_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_program_may_have_several_files(tmp_path: Path) -> None:
     written(tmp_path, "int twice(int);\n", "own.h")
     other = written(tmp_path, '#include "own.h"\nint twice(int n) { return 2 * n; }\n', "twice.cpp")
-    source = written(tmp_path, '#include "own.h"\n' + main_of('printf("%d\\n", twice(4));'))
+    main = f'{HEAD}#include "own.h"\nint main() {{ printf("%d\\n", twice(4)); }}\n'
+    source = written(tmp_path, main)
     assert coalesce("run", source, other).stdout == "8\n"
 
 
-def test_errors_are_cudas(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            float *p, *host = (float *)malloc(64);
-            auto name = [](cudaError_t e) { return cudaGetErrorName(e); };
-            puts(name(cudaMemcpy((void *)16, host, 64, cudaMemcpyHostToDevice)));
-            OK(cudaMalloc(&p, 64));
-            puts(name(cudaMemcpy(p, host, 65, cudaMemcpyHostToDevice)));
-            puts(name(cudaMemcpy(p, host, 64, cudaMemcpyDeviceToHost)));
-            puts(name(cudaMalloc(&host, ~size_t(0) / 2)));
-            puts(name(cudaPeekAtLastError()));
-            puts(name(cudaGetLastError()));
-            puts(name(cudaGetLastError()));
-            k<<<1, 2048>>>(p);
-            puts(name(cudaGetLastError()));
-            puts(name(cudaSetDevice(1)));
-            puts(name(cudaFree(p + 1)));
-            cudaGetLastError();
-            k<<<1, 64>>>(p);  // 16 elements
-            puts(name(cudaGetLastError()));
-            puts(name(cudaDeviceSynchronize()));
-            puts(name(cudaFree(p)));
-            puts(name(cudaGetLastError()));
-            puts(cudaGetErrorString(cudaGetLastError()));
-            """,
-            "__global__ void k(float *x) { x[threadIdx.x] = 1; }",
-        ),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    """
+    float *p, *host = (float *)malloc(64);
+    auto name = [](cudaError_t e) { return cudaGetErrorName(e); };
+    puts(name(cudaMemcpy((void *)16, host, 64, cudaMemcpyHostToDevice)));
+    OK(cudaMalloc(&p, 64));
+    puts(name(cudaMemcpy(p, host, 65, cudaMemcpyHostToDevice)));
+    puts(name(cudaMemcpy(p, host, 64, cudaMemcpyDeviceToHost)));
+    puts(name(cudaMalloc(&host, ~size_t(0) / 2)));
+    puts(name(cudaPeekAtLastError()));
+    puts(name(cudaGetLastError()));
+    puts(name(cudaGetLastError()));
+    ones<<<1, 2048>>>(p);
+    puts(name(cudaGetLastError()));
+    puts(name(cudaSetDevice(1)));
+    puts(name(cudaFree(p + 1)));
+    cudaGetLastError();
+    ones<<<1, 64>>>(p);  // 16 elements
+    puts(name(cudaGetLastError()));
+    puts(name(cudaDeviceSynchronize()));
+    puts(name(cudaFree(p)));
+    puts(name(cudaGetLastError()));
+    puts(cudaGetErrorString(cudaGetLastError()));
+    """,
+    "__global__ void ones(float *x) { x[threadIdx.x] = 1; }",
+)
+def test_errors_are_cudas(program: Program) -> None:
+    done = program.run()
     assert done.stdout.split("\n") == [
         "cudaErrorInvalidValue",
         "cudaErrorInvalidValue",
@@ -182,84 +191,79 @@ def test_errors_are_cudas(tmp_path: Path) -> None:
     assert wanted in done.stderr
 
 
-def test_only_the_first_failed_allocation_is_reported(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of("void *p; for (int i = 60; cudaMalloc(&p, size_t(1) << i); --i) {} cudaFree(p);"),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    "void *p; for (int i = 60; cudaMalloc(&p, size_t(1) << i); --i) {} cudaFree(p);",
+)
+def test_only_the_first_failed_allocation_is_reported(program: Program) -> None:
+    done = program.run()
     assert done.returncode == 0
     assert done.stderr.count("cudaMalloc() failed") == 1
 
 
-def test_the_host_may_not_use_device_memory(tmp_path: Path) -> None:
-    source = written(tmp_path, main_of("int *p; OK(cudaMalloc(&p, 64)); p[2] = 1;"))
-    done = coalesce("run", source)
+@pytest.mark.program(
+    "int *p; OK(cudaMalloc(&p, 64)); p[2] = 1;",
+)
+def test_the_host_may_not_use_device_memory(program: Program) -> None:
+    done = program.run()
     assert done.returncode == 128 + signal.SIGSEGV
     assert "8 bytes into the 64 bytes of cudaMalloc() number 1" in done.stderr
 
 
-def test_memory_of_every_kind(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            int *managed, *pinned, *device, *async, own[64] = {};
-            OK(cudaMallocManaged(&managed, 256)); OK(cudaMallocHost(&pinned, 256));
-            OK(cudaMallocAsync(&async, 256, 0));
-            OK(cudaHostRegister(own, sizeof own, 0));
-            pinned[1] = 5; total = 1;
-            add<<<1, 64>>>(managed, 1); add<<<1, 64>>>(pinned, 2); add<<<1, 64>>>(own, 3);
-            OK(cudaMemsetAsync(async, 0, 256)); add<<<1, 64>>>(async, 4);
-            OK(cudaDeviceSynchronize());
-            OK(cudaMemcpy(&own[1], async, 4, cudaMemcpyDefault));
-            printf("%d %d %d %d %d\\n", managed[63], pinned[1], own[0], own[1], total);
-            size_t pitch; char rows[3][5] = {"abcd", "efgh", "ijkl"}, back[3][5] = {};
-            OK(cudaMallocPitch(&device, &pitch, 5, 3));
-            OK(cudaMemcpy2D(device, pitch, rows, 5, 5, 3, cudaMemcpyHostToDevice));
-            OK(cudaMemset2D((char *)device + 1, pitch, 'x', 2, 3));
-            OK(cudaMemcpy2D(back, 5, device, pitch, 5, 3, cudaMemcpyDeviceToHost));
-            printf("%s %s %s\\n", back[0], back[1], back[2]);
-            cudaPointerAttributes a; OK(cudaPointerGetAttributes(&a, managed + 1));
-            printf("%d %d\\n", a.type == cudaMemoryTypeManaged, a.hostPointer == managed + 1);
-            void *symbol; OK(cudaGetSymbolAddress(&symbol, counts)); size_t bytes;
-            OK(cudaGetSymbolSize(&bytes, counts)); OK(cudaMemset(symbol, 0, bytes));
-            printf("%d\\n", int(bytes));
-            """,
-            """
-            __managed__ int total; __device__ int counts[8];
-            __global__ void add(int *x, int by) {
-                x[threadIdx.x] += by;
-                atomicAdd(&total, by);
-            }
-            """,
-        ),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    """
+    int *managed, *pinned, *device, *async, own[64] = {};
+    OK(cudaMallocManaged(&managed, 256)); OK(cudaMallocHost(&pinned, 256));
+    OK(cudaMallocAsync(&async, 256, 0));
+    OK(cudaHostRegister(own, sizeof own, 0));
+    pinned[1] = 5; total = 1;
+    grow<<<1, 64>>>(managed, 1); grow<<<1, 64>>>(pinned, 2); grow<<<1, 64>>>(own, 3);
+    OK(cudaMemsetAsync(async, 0, 256)); grow<<<1, 64>>>(async, 4);
+    OK(cudaDeviceSynchronize());
+    OK(cudaMemcpy(&own[1], async, 4, cudaMemcpyDefault));
+    printf("%d %d %d %d %d\\n", managed[63], pinned[1], own[0], own[1], total);
+    size_t pitch; char rows[3][5] = {"abcd", "efgh", "ijkl"}, back[3][5] = {};
+    OK(cudaMallocPitch(&device, &pitch, 5, 3));
+    OK(cudaMemcpy2D(device, pitch, rows, 5, 5, 3, cudaMemcpyHostToDevice));
+    OK(cudaMemset2D((char *)device + 1, pitch, 'x', 2, 3));
+    OK(cudaMemcpy2D(back, 5, device, pitch, 5, 3, cudaMemcpyDeviceToHost));
+    printf("%s %s %s\\n", back[0], back[1], back[2]);
+    cudaPointerAttributes a; OK(cudaPointerGetAttributes(&a, managed + 1));
+    printf("%d %d\\n", a.type == cudaMemoryTypeManaged, a.hostPointer == managed + 1);
+    void *symbol; OK(cudaGetSymbolAddress(&symbol, counts)); size_t bytes;
+    OK(cudaGetSymbolSize(&bytes, counts)); OK(cudaMemset(symbol, 0, bytes));
+    printf("%d\\n", int(bytes));
+    """,
+    """
+    __managed__ int total; __device__ int counts[8];
+    __global__ void grow(int *x, int by) {
+        x[threadIdx.x] += by;
+        atomicAdd(&total, by);
+    }
+    """,
+)
+def test_memory_of_every_kind(program: Program) -> None:
+    done = program.run()
     assert done.stdout.splitlines() == ["1 7 3 4 641", "axxd exxh ixxl", "1 1", "32"], done.stderr
 
 
-def test_streams_events_and_callbacks(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            cudaStream_t s, t; cudaEvent_t begin, end, none; float ms; int order = 0;
-            OK(cudaStreamCreate(&s)); OK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
-            OK(cudaEventCreate(&begin)); OK(cudaEventCreate(&end)); OK(cudaEventCreate(&none));
-            OK(cudaEventRecord(begin, s));
-            spin<<<64, 256, 0, s>>>(nullptr);
-            OK(cudaEventRecord(end, s)); OK(cudaStreamWaitEvent(t, end, 0));
-            OK(cudaLaunchHostFunc(s, [](void *p) { *(int *)p = 4; }, &order));
-            OK(cudaStreamSynchronize(s)); OK(cudaEventElapsedTime(&ms, begin, end));
-            printf("%d %d\\n", ms > 0.001, order);
-            puts(cudaGetErrorName(cudaEventElapsedTime(&ms, begin, none)));
-            OK(cudaStreamDestroy(s)); puts(cudaGetErrorName(cudaStreamSynchronize(s)));
-            """,
-            "__global__ void spin(float *p) { if (p) *p = 0; __syncthreads(); }",
-        ),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    """
+    cudaStream_t s, t; cudaEvent_t begin, end, none; float ms; int order = 0;
+    OK(cudaStreamCreate(&s)); OK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
+    OK(cudaEventCreate(&begin)); OK(cudaEventCreate(&end)); OK(cudaEventCreate(&none));
+    OK(cudaEventRecord(begin, s));
+    spin<<<64, 256, 0, s>>>(nullptr);
+    OK(cudaEventRecord(end, s)); OK(cudaStreamWaitEvent(t, end, 0));
+    OK(cudaLaunchHostFunc(s, [](void *p) { *(int *)p = 4; }, &order));
+    OK(cudaStreamSynchronize(s)); OK(cudaEventElapsedTime(&ms, begin, end));
+    printf("%d %d\\n", ms > 0.001, order);
+    puts(cudaGetErrorName(cudaEventElapsedTime(&ms, begin, none)));
+    OK(cudaStreamDestroy(s)); puts(cudaGetErrorName(cudaStreamSynchronize(s)));
+    """,
+    "__global__ void spin(float *p) { if (p) *p = 0; __syncthreads(); }",
+)
+def test_streams_events_and_callbacks(program: Program) -> None:
+    done = program.run()
     assert done.stdout.splitlines() == [
         "1 4",
         "cudaErrorInvalidResourceHandle",
@@ -268,114 +272,100 @@ def test_streams_events_and_callbacks(tmp_path: Path) -> None:
     assert done.stderr.count("modelled times") == 1
 
 
-def test_graphs_are_captured_built_and_changed(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            int *x, h = 0, by = 5; cudaStream_t s; cudaGraph_t g, built; cudaGraphExec_t e;
-            OK(cudaMalloc(&x, 4)); OK(cudaMemset(x, 0, 4)); OK(cudaStreamCreate(&s));
-            OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
-            add<<<1, 1, 0, s>>>(x, 1); add<<<1, 1, 0, s>>>(x, 2);
-            OK(cudaStreamEndCapture(s, &g));
-            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
-            size_t count; OK(cudaGraphGetNodes(g, nullptr, &count)); printf("%d ", int(count));
-            OK(cudaGraphInstantiate(&e, g, 0));
-            OK(cudaGraphLaunch(e, s)); OK(cudaGraphLaunch(e, s)); OK(cudaStreamSynchronize(s));
-            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
-            cudaGraphNode_t a, b; void *values[] = {&x, &by};
-            cudaKernelNodeParams p = {(void *)add, 1, 1, 0, values, nullptr};
-            OK(cudaGraphCreate(&built, 0));
-            OK(cudaGraphAddMemsetNode(&a, built, nullptr, 0,
-               new cudaMemsetParams{x, 0, 7, 4, 1, 1}));
-            OK(cudaGraphAddKernelNode(&b, built, &a, 1, &p));
-            OK(cudaGraphInstantiate(&e, built, 0)); by = 9;  // the node has its own copy
-            OK(cudaGraphLaunch(e, s));
-            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
-            OK(cudaGraphExecKernelNodeSetParams(e, b, &p)); OK(cudaGraphLaunch(e, s));
-            OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d\\n", h);
-            """,
-            "__global__ void add(int *x, int by) { *x += by; }",
-        ),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    """
+    int *x, h = 0, by = 5; cudaStream_t s; cudaGraph_t g, built; cudaGraphExec_t e;
+    OK(cudaMalloc(&x, 4)); OK(cudaMemset(x, 0, 4)); OK(cudaStreamCreate(&s));
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+    add<<<1, 1, 0, s>>>(x, 1); add<<<1, 1, 0, s>>>(x, 2);
+    OK(cudaStreamEndCapture(s, &g));
+    OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
+    size_t count; OK(cudaGraphGetNodes(g, nullptr, &count)); printf("%d ", int(count));
+    OK(cudaGraphInstantiate(&e, g, 0));
+    OK(cudaGraphLaunch(e, s)); OK(cudaGraphLaunch(e, s)); OK(cudaStreamSynchronize(s));
+    OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
+    cudaGraphNode_t a, b; void *values[] = {&x, &by};
+    cudaKernelNodeParams p = {(void *)add, 1, 1, 0, values, nullptr};
+    OK(cudaGraphCreate(&built, 0));
+    OK(cudaGraphAddMemsetNode(&a, built, nullptr, 0,
+       new cudaMemsetParams{x, 0, 7, 4, 1, 1}));
+    OK(cudaGraphAddKernelNode(&b, built, &a, 1, &p));
+    OK(cudaGraphInstantiate(&e, built, 0)); by = 9;  // the node has its own copy
+    OK(cudaGraphLaunch(e, s));
+    OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d ", h);
+    OK(cudaGraphExecKernelNodeSetParams(e, b, &p)); OK(cudaGraphLaunch(e, s));
+    OK(cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost)); printf("%d\\n", h);
+    """,
+    "__global__ void add(int *x, int by) { *x += by; }",
+)
+def test_graphs_are_captured_built_and_changed(program: Program) -> None:
+    done = program.run()
     assert done.stdout == "0 2 6 12 16\n", done.stderr
 
 
-def test_the_device_is_the_chosen_gpu(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            cudaDeviceProp p; int value, blocks, least, best; OK(cudaGetDeviceProperties(&p, 0));
-            OK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
-            OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 256, 0));
-            OK(cudaOccupancyMaxPotentialBlockSize(&least, &best, k, 0, 0));
-            printf("%d.%d %d %d %d %d\\n", p.major, p.minor, p.multiProcessorCount, value, blocks,
-                   best);
-            """,
-            "__global__ void k(float *x) { x[threadIdx.x] = 0; }",
-        ),
-    )
-    assert coalesce("run", source).stdout == "9.0 132 132 8 1024\n"
-    assert coalesce("run", source, "--device", "sim:a100").stdout == "8.0 108 108 8 1024\n"
+@pytest.mark.program(
+    """
+    cudaDeviceProp p; int value, blocks, least, best; OK(cudaGetDeviceProperties(&p, 0));
+    OK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, zero, 256, 0));
+    OK(cudaOccupancyMaxPotentialBlockSize(&least, &best, zero, 0, 0));
+    printf("%d.%d %d %d %d %d\\n", p.major, p.minor, p.multiProcessorCount, value, blocks,
+           best);
+    """,
+    "__global__ void zero(float *x) { x[threadIdx.x] = 0; }",
+    FOR_A100,
+)
+def test_the_device_is_the_chosen_gpu(program: Program) -> None:
+    assert program.run().stdout == "9.0 132 132 8 1024\n"
+    assert program.run("--device", "sim:a100").stdout == "8.0 108 108 8 1024\n"
 
 
-def test_programs_for_older_cuda_compile(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            struct cudaDeviceProp p; int device, *x; OK(cudaGetDevice(&device));
-            OK(cudaGetDeviceProperties(&p, device)); OK(cudaMallocManaged(&x, 64));
-            OK(cudaMemPrefetchAsync(x, 64, device, 0)); OK(cudaMemPrefetchAsync(x, 64, -1));
-            OK(cudaMemAdvise(x, 64, cudaMemAdviseSetReadMostly, device));
-            OK(cudaThreadSynchronize());
-            printf("%d %d\\n", p.clockRate, p.deviceOverlap);
-            """
-        ),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    """
+    struct cudaDeviceProp p; int device, *x; OK(cudaGetDevice(&device));
+    OK(cudaGetDeviceProperties(&p, device)); OK(cudaMallocManaged(&x, 64));
+    OK(cudaMemPrefetchAsync(x, 64, device, 0)); OK(cudaMemPrefetchAsync(x, 64, -1));
+    OK(cudaMemAdvise(x, 64, cudaMemAdviseSetReadMostly, device));
+    OK(cudaThreadSynchronize());
+    printf("%d %d\\n", p.clockRate, p.deviceOverlap);
+    """,
+)
+def test_programs_for_older_cuda_compile(program: Program) -> None:
+    done = program.run()
     assert done.stdout == "1980000 1\n", done.stderr
 
 
-def test_what_is_missing_names_itself(tmp_path: Path) -> None:
-    body = "puts(cudaGetErrorName(cudaIpcCloseMemHandle(nullptr)));"
-    done = coalesce("run", written(tmp_path, main_of(body * 2)))
+@pytest.mark.program("NAME(cudaIpcCloseMemHandle(nullptr));" * 2)
+def test_what_is_missing_names_itself(program: Program) -> None:
+    done = program.run()
     assert done.stdout == "cudaErrorNotSupported\n" * 2
     assert done.stderr.count("cudaIpcCloseMemHandle() is not simulated") == 1
 
 
-def test_printf_comes_when_the_host_waits(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            'hello<<<1, 2>>>(); puts("host"); OK(cudaDeviceSynchronize()); puts("end");',
-            '__global__ void hello() { printf("thread %d\\n", threadIdx.x); }',
-        ),
-    )
-    assert coalesce("run", source).stdout == "host\nthread 0\nthread 1\nend\n"
+@pytest.mark.program(
+    'hello<<<1, 2>>>(); puts("host"); OK(cudaDeviceSynchronize()); puts("end");',
+    '__global__ void hello() { printf("thread %d\\n", threadIdx.x); }',
+)
+def test_printf_comes_when_the_host_waits(program: Program) -> None:
+    assert program.run().stdout == "host\nthread 0\nthread 1\nend\n"
 
 
 def test_a_program_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
     done = coalesce("run", written(tmp_path, "int main() { return nothing; }\n"))
     assert done.returncode == 1
     assert "program.cu(1)" in done.stderr
-    blas = '#include <cstdio>\nextern "C" int cublasCreate_v2(void **);\n'
-    done = coalesce("run", written(tmp_path, blas + "int main() { cublasCreate_v2(nullptr); }\n"))
-    assert "cuBLAS" in done.stderr
+    fft = 'extern "C" int cufftDestroy(int);\nint main() { return cufftDestroy(0); }\n'
+    done = coalesce("run", written(tmp_path, fft))
+    assert "cuFFT" in done.stderr
 
 
-def test_ctrl_c_stops_it(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            'puts("on"); fflush(stdout); k<<<1, 1>>>(); OK(cudaDeviceSynchronize());',
-            "__global__ void k() { for (volatile int i = 0;; ++i) { } }",
-        ),
-    )
+@pytest.mark.program(
+    'puts("on"); fflush(stdout); endless<<<1, 1>>>(); OK(cudaDeviceSynchronize());',
+    "__global__ void endless() { for (volatile int i = 0;; ++i) { } }",
+)
+def test_ctrl_c_stops_it(program: Program) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "coalesce", "run", source],
+        [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -388,33 +378,30 @@ def test_ctrl_c_stops_it(tmp_path: Path) -> None:
         assert process.wait(30) == 130
 
 
-def test_checks_find_mistakes_of_kernels_and_of_the_host(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            int *x, *gone, host[8] = {};
-            cudaMalloc(&x, 256);
-            cudaMalloc(&gone, 256); cudaFree(gone);
-            cudaMemcpy(host, x, 32, cudaMemcpyHostToDevice);  // line 10
-            cudaMemcpy(gone, host, 32, cudaMemcpyHostToDevice);
-            cudaMemcpy(x + 60, host, 32, cudaMemcpyHostToDevice);
-            cudaFree(gone);
-            turn<<<1, 64>>>(x);
-            cudaDeviceSynchronize();
-            turn<<<1, 4096>>>(x);
-            """,
-            """
-            __global__ void turn(int *x) {
-                __shared__ int s[64];
-                s[threadIdx.x] = x[threadIdx.x];
-                x[threadIdx.x] = s[63 - threadIdx.x];
-            }
-            """,
-        ),
-    )
-    lines = source.read_text().splitlines()
-    done = coalesce("run", source, "--check", "--json", tmp_path / "r.json")
+@pytest.mark.program(
+    """
+    int *x, *gone, host[8] = {};
+    cudaMalloc(&x, 256);
+    cudaMalloc(&gone, 256); cudaFree(gone);
+    cudaMemcpy(host, x, 32, cudaMemcpyHostToDevice);
+    cudaMemcpy(gone, host, 32, cudaMemcpyHostToDevice);
+    cudaMemcpy(x + 60, host, 32, cudaMemcpyHostToDevice);
+    cudaFree(gone);
+    reverse<<<1, 64>>>(x);
+    cudaDeviceSynchronize();
+    reverse<<<1, 4096>>>(x);
+    """,
+    """
+    __global__ void reverse(int *x) {
+        __shared__ int s[64];
+        s[threadIdx.x] = x[threadIdx.x];
+        x[threadIdx.x] = s[63 - threadIdx.x];
+    }
+    """,
+)
+def test_checks_find_mistakes_of_kernels_and_of_the_host(program: Program, tmp_path: Path) -> None:
+    lines = program.lines()
+    done = program.run("--check", "--json", tmp_path / "r.json")
     assert done.returncode == 3
     report = json.loads((tmp_path / "r.json").read_text())
     kinds = {f["kind"] for launch in report["checked"] for f in launch["findings"]}
@@ -431,7 +418,7 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(tmp_path: Path) -> None
         "cudaMemcpy(gone, host": ("wrong call", "was freed"),
         "cudaMemcpy(x + 60": ("wrong call", "16 bytes past the end"),
         "cudaFree(gone);": ("wrong call", "freed before"),
-        "turn<<<1, 4096>>>": ("unchecked error", "block.x is 4096"),
+        "reverse<<<1, 4096>>>": ("unchecked error", "block.x is 4096"),
         "cudaMalloc(&x, 256);": ("leak", "256 bytes"),
     }
     for start, (kind, text) in expected.items():
@@ -441,33 +428,30 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(tmp_path: Path) -> None
     assert len(by_line) == len(expected)
 
 
-def test_a_right_program_has_no_findings(tmp_path: Path) -> None:
-    done = coalesce("run", written(tmp_path, VECTOR_ADD), "--check")
+def test_a_right_program_has_no_findings(vector_add: Path) -> None:
+    done = coalesce("run", vector_add, "--check")
     assert done.returncode == 0
     assert "error" not in done.stderr
 
 
-def test_launches_are_profiled(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            float *x; OK(cudaMalloc(&x, 4096 * 32)); OK(cudaMemset(x, 0, 4096 * 32));
-            int by[] = {1, 32}; OK(cudaMemcpyToSymbol(stride, &by[0], 4));
-            scale<<<4, 256>>>(x);
-            OK(cudaMemcpyToSymbol(stride, &by[1], 4));
-            scale<<<4, 256>>>(x);
-            OK(cudaFree(x));
-            """,
-            "__constant__ int stride;\n"
-            "__global__ void scale(float *x) {\n"
-            "    x[(blockIdx.x * blockDim.x + threadIdx.x) * stride] *= 2;\n}",
-        ),
-    )
+@pytest.mark.program(
+    """
+    float *x; OK(cudaMalloc(&x, 4096 * 32)); OK(cudaMemset(x, 0, 4096 * 32));
+    int by[] = {1, 32}; OK(cudaMemcpyToSymbol(stride, &by[0], 4));
+    scale<<<4, 256>>>(x);
+    OK(cudaMemcpyToSymbol(stride, &by[1], 4));
+    scale<<<4, 256>>>(x);
+    OK(cudaFree(x));
+    """,
+    "__constant__ int stride;\n"
+    "__global__ void scale(float *x) {\n"
+    "    x[(blockIdx.x * blockDim.x + threadIdx.x) * stride] *= 2;\n}",
+)
+def test_launches_are_profiled(program: Program, tmp_path: Path) -> None:
     page, data = tmp_path / "page.html", tmp_path / "r.json"
     loads = {}
     for words in (["--profile"], ["--launch", "2"], ["--launch", "all"]):
-        done = coalesce("run", source, *words, "--html", page, "--json", data)
+        done = program.run(*words, "--html", page, "--json", data)
         assert done.returncode == 0, done.stderr
         assert "x[(blockIdx.x * blockDim.x + threadIdx.x) * stride] *= 2;" in done.stderr
         name = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
@@ -489,26 +473,28 @@ __global__ void far(const float *x, float *y, long distance) { *y = x[distance];
 """
 
 
-def test_each_overload_that_reads_outside_is_named(tmp_path: Path) -> None:
-    kernels = """
-    __global__ void next(float *x) { x[threadIdx.x] += x[threadIdx.x + 1]; }
-    __global__ void next(int *x) { x[threadIdx.x] += x[threadIdx.x + 1]; }
+@pytest.mark.program(
     """
-    body = """
     float *x; int *n;
     cudaMalloc(&x, 128); cudaMalloc(&n, 128);
     cudaMemset(x, 0, 128); cudaMemset(n, 0, 128);
     next<<<1, 32>>>(x); next<<<1, 32>>>(n);
     cudaFree(x); cudaFree(n);
+    """,
     """
-    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    __global__ void next(float *x) { x[threadIdx.x] += x[threadIdx.x + 1]; }
+    __global__ void next(int *x) { x[threadIdx.x] += x[threadIdx.x + 1]; }
+    """,
+)
+def test_each_overload_that_reads_outside_is_named(program: Program) -> None:
+    done = program.run()
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("kernel next read outside an array") == 2
 
 
-def test_reads_near_an_array_continue_with_zeros(tmp_path: Path) -> None:
-    # `pairs` reads 16 bytes of which 8 are in the array.
-    body = """
+@pytest.mark.program(
+    """
+    // The kernel `pairs` reads 16 bytes, of which 8 are in the array.
     float *x, *y, h[64];
     const int launches = atoi(getenv("LAUNCHES"));
     for (int i = 0; i < 64; ++i) h[i] = 1;
@@ -524,27 +510,29 @@ def test_reads_near_an_array_continue_with_zeros(tmp_path: Path) -> None:
     cudaMemcpy(h, y, 8, cudaMemcpyDeviceToHost);
     printf("%g %g\\n", h[0], h[1]);
     cudaFree(x); cudaFree(y);
-    """
-    source = written(tmp_path, main_of(body, STENCIL))
+    """,
+    STENCIL,
+)
+def test_reads_near_an_array_continue_with_zeros(program: Program) -> None:
     for launches in ("1", "3"):  # the third launch is not counted
-        environment = {**os.environ, "LAUNCHES": launches}
-        done = coalesce("run", source, env=environment)
+        environment = {"LAUNCHES": launches}
+        done = program.run(environment=environment)
         assert done.returncode == 0, done.stderr
         assert done.stdout == "2 3 3 2\n1111 11\n"
         assert done.stderr.count("read outside an array, and continued with zeros") == 2
         assert "read of 4 bytes before the start of `x`" in done.stderr
         assert "y[i] = x[i - 1] + x[i] + x[i + 1];" in done.stderr
         assert "read of 16 bytes past the end of `x`" in done.stderr
-        profiled = coalesce("run", source, "--profile", env=environment)
+        profiled = program.run("--profile", environment=environment)
         assert profiled.returncode == 0, profiled.stderr
         assert "y[i] = x[i - 1] + x[i] + x[i + 1];" in profiled.stderr
-        checked = coalesce("run", source, "--check", env=environment)
+        checked = program.run("--check", environment=environment)
         assert checked.returncode == 3
         assert "continued with zeros" not in checked.stderr
 
 
-def test_other_reads_outside_are_faults(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     float *y, *x;
     const char *place = getenv("PLACE");
     cudaMalloc(&y, 4); cudaMalloc(&x, 8);
@@ -555,80 +543,60 @@ def test_other_reads_outside_are_faults(tmp_path: Path) -> None:
     if (!strcmp(place, "null")) x = 0, distance = 1;
     far<<<1, 1>>>(x, y, distance);
     puts(cudaGetErrorName(cudaDeviceSynchronize()));
-    """
-    source = written(tmp_path, main_of(body, STENCIL))
+    """,
+    STENCIL,
+    FREED,
+)
+def test_other_reads_outside_are_faults(program: Program) -> None:
     for place in ("far past", "far before", "freed", "null"):
-        done = coalesce("run", source, env={**os.environ, "PLACE": place})
+        done = program.run(environment={"PLACE": place})
         assert done.stdout == "cudaErrorIllegalAddress\n", (place, done.stderr)
         assert "continued with zeros" not in done.stderr
-    done = coalesce("run", source, env={**os.environ, "PLACE": "inside"})
+    done = program.run(environment={"PLACE": "inside"})
     assert done.stdout == "cudaSuccess\n", done.stderr
 
 
-def test_messages_name_arguments(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            "float *p; OK(cudaMalloc(&p, 400)); fill<<<1, 128>>>(p); cudaDeviceSynchronize();",
-            "__global__ void fill(float *values) { values[threadIdx.x] = 1; }",
-        ),
-    )
-    done = coalesce("run", source)
+@pytest.mark.program(
+    "float *p; OK(cudaMalloc(&p, 400)); fill<<<1, 128>>>(p); cudaDeviceSynchronize();",
+    "__global__ void fill(float *values) { values[threadIdx.x] = 1; }",
+)
+def test_messages_name_arguments(program: Program) -> None:
+    done = program.run()
     assert "write of 4 bytes past the end of `values`" in done.stderr
     assert "values[100]" in done.stderr
     assert "the 400 bytes of cudaMalloc() number 1" in done.stderr
 
 
-def test_checks_find_a_host_that_does_not_wait(tmp_path: Path) -> None:
-    source = written(
-        tmp_path,
-        main_of(
-            """
-            int *x, *y, sum = 0; OK(cudaMallocManaged(&x, 256)); OK(cudaMallocHost(&y, 256));
-            x[0] = 1;
-            add<<<1, 64>>>(x);
-            sum += x[0];
-            OK(cudaDeviceSynchronize());
-            sum += x[1];
-            add<<<1, 64>>>(x);
-            OK(cudaMemcpyAsync(y, x, 256, cudaMemcpyDefault));
-            sum += y[2];
-            OK(cudaDeviceSynchronize());
-            sum += y[3] + x[3];
-            printf("%d\\n", sum);
-            OK(cudaFree(x)); OK(cudaFreeHost(y));
-            """,
-            "__global__ void add(int *x) { x[threadIdx.x] += 1; }",
-        ),
-    )
-    done = coalesce("run", source, "--check", "--json", tmp_path / "r.json")
+@pytest.mark.program(
+    """
+    int *x, *y, sum = 0; OK(cudaMallocManaged(&x, 256)); OK(cudaMallocHost(&y, 256));
+    x[0] = 1;
+    add<<<1, 64>>>(x);
+    sum += x[0];
+    OK(cudaDeviceSynchronize());
+    sum += x[1];
+    add<<<1, 64>>>(x);
+    OK(cudaMemcpyAsync(y, x, 256, cudaMemcpyDefault));
+    sum += y[2];
+    OK(cudaDeviceSynchronize());
+    sum += y[3] + x[3];
+    printf("%d\\n", sum);
+    OK(cudaFree(x)); OK(cudaFreeHost(y));
+    """,
+    "__global__ void add(int *x) { x[threadIdx.x] += 1; }",
+)
+def test_checks_find_a_host_that_does_not_wait(program: Program, tmp_path: Path) -> None:
+    done = program.run("--check", "--json", tmp_path / "r.json")
     assert done.stdout == "9\n", done.stderr
     mistakes = json.loads((tmp_path / "r.json").read_text())["host"]
-    lines = source.read_text().splitlines()
+    lines = program.lines()
     places = [lines[int(f["place"].partition(":")[2]) - 1].strip() for f in mistakes]
     assert [f["kind"] for f in mistakes] == ["missing wait"] * 2
     assert places == ["sum += x[0];", "sum += y[2];"]
 
 
-def test_cooperative_launches_and_the_device_heap(tmp_path: Path) -> None:
-    kernels = """
-    #include <cooperative_groups.h>
-    __global__ void turn(int *a, int *b, int n) {
-        auto grid = cooperative_groups::this_grid();
-        int i = grid.thread_rank();
-        if (i < n) b[i] = a[i] * 2;
-        grid.sync();
-        if (i < n) a[i] = b[n - 1 - i];
-    }
-    __global__ void lists(int *sum, int n) {
-        int *own = new int[n];
-        if (!own) { atomicAdd(sum, 1000000); return; }
-        for (int i = 0; i < n; ++i) own[i] = i;
-        atomicAdd(sum, own[n - 1]);
-        delete[] own;
-    }
+@pytest.mark.program(
     """
-    body = """
     int n = 600, *a, *b, *sum, fit = 0, cooperative = 0;
     cudaMallocManaged(&a, n * sizeof(int));
     cudaMallocManaged(&sum, sizeof(int));
@@ -655,8 +623,27 @@ def test_cooperative_launches_and_the_device_heap(tmp_path: Path) -> None:
     printf("sum %d\\n", *sum);
     turn<<<1, 32>>>(a, b, 32);
     printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    """,
     """
-    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    #include <cooperative_groups.h>
+    __global__ void turn(int *a, int *b, int n) {
+        auto grid = cooperative_groups::this_grid();
+        int i = grid.thread_rank();
+        if (i < n) b[i] = a[i] * 2;
+        grid.sync();
+        if (i < n) a[i] = b[n - 1 - i];
+    }
+    __global__ void lists(int *sum, int n) {
+        int *own = new int[n];
+        if (!own) { atomicAdd(sum, 1000000); return; }
+        for (int i = 0; i < n; ++i) own[i] = i;
+        atomicAdd(sum, own[n - 1]);
+        delete[] own;
+    }
+    """,
+)
+def test_cooperative_launches_and_the_device_heap(program: Program) -> None:
+    done = program.run()
     assert done.stdout.splitlines() == [
         "cudaSuccess 1 2",
         "cudaSuccess",
@@ -670,21 +657,8 @@ def test_cooperative_launches_and_the_device_heap(tmp_path: Path) -> None:
     assert "grid.sync() needs a cooperative launch" in done.stderr
 
 
-def test_clusters_of_a_launch(tmp_path: Path) -> None:
-    kernels = """
-    #include <cooperative_groups.h>
-    __global__ void neighbours(int *out) {
-        __shared__ int own;
-        auto cluster = cooperative_groups::this_cluster();
-        if (threadIdx.x == 0) own = 100 * blockIdx.x;
-        cluster.sync();
-        int next = (cluster.block_rank() + 1) % cluster.num_blocks();
-        int value = *cluster.map_shared_rank(&own, next);
-        cluster.sync();
-        if (threadIdx.x == 0) out[blockIdx.x] = value + cluster.num_blocks();
-    }
+@pytest.mark.program(
     """
-    body = """
     int *out, n = 8, supported = 0;
     cudaMallocManaged(&out, n * sizeof(int));
     cudaDeviceGetAttribute(&supported, cudaDevAttrClusterLaunch, 0);
@@ -703,16 +677,31 @@ def test_clusters_of_a_launch(tmp_path: Path) -> None:
     for (int i = 0; i < n; ++i) printf(" %d", out[i]);
     config.gridDim = dim3(6);
     printf("\\n%d\\n", cudaLaunchKernelEx(&config, neighbours, out) != cudaSuccess);
+    """,
     """
-    done = coalesce("run", written(tmp_path, main_of(body, kernels)))
+    #include <cooperative_groups.h>
+    __global__ void neighbours(int *out) {
+        __shared__ int own;
+        auto cluster = cooperative_groups::this_cluster();
+        if (threadIdx.x == 0) own = 100 * blockIdx.x;
+        cluster.sync();
+        int next = (cluster.block_rank() + 1) % cluster.num_blocks();
+        int value = *cluster.map_shared_rank(&own, next);
+        cluster.sync();
+        if (threadIdx.x == 0) out[blockIdx.x] = value + cluster.num_blocks();
+    }
+    """,
+)
+def test_clusters_of_a_launch(program: Program) -> None:
+    done = program.run()
     assert done.stdout.splitlines() == [
         "1 104 204 304 4 504 604 704 404",
         "1",
     ], done.stderr
 
 
-def test_attributes_of_streams_and_managed_memory(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     cudaStream_t s, t;
     OK(cudaStreamCreate(&s));
     OK(cudaStreamCreateWithPriority(&t, 0, -2));
@@ -731,15 +720,17 @@ def test_attributes_of_streams_and_managed_memory(tmp_path: Path) -> None:
     OK(cudaMallocManaged(&m, 4)); OK(cudaMalloc(&d, 4));
     OK(cudaStreamAttachMemAsync(s, m, 0, cudaMemAttachSingle));
     printf("%s\\n", cudaGetErrorName(cudaStreamAttachMemAsync(s, d, 0, cudaMemAttachSingle)));
-    """
-    done = coalesce("run", written(tmp_path, main_of(body)))
+    """,
+)
+def test_attributes_of_streams_and_managed_memory(program: Program) -> None:
+    done = program.run()
     expected = ["64", "-2", "cudaErrorInvalidValue", "cudaErrorInvalidValue"]
     assert done.stdout.splitlines() == expected, done.stderr
     assert "(persisting L2 accesses) is not modelled" in done.stderr
 
 
-def test_occupancy_of_clusters(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     cudaLaunchConfig_t c = {};
     cudaLaunchAttribute a = {};
     a.id = cudaLaunchAttributeClusterDimension;
@@ -750,17 +741,19 @@ def test_occupancy_of_clusters(tmp_path: Path) -> None:
     printf("%s %d\\n", cudaGetErrorName(e), n);
     OK(cudaOccupancyMaxPotentialClusterSize(&n, k, &c));
     printf("%d\\n", n);
-    """
-    source = written(tmp_path, main_of(body, "__global__ void k() {}"))
+    """,
+    "__global__ void k() {}",
+    FOR_A100,
+)
+def test_occupancy_of_clusters(program: Program) -> None:
     # 132 multiprocessors in 8 GPCs of 16 or 17, which hold 8 clusters of 4 blocks each.
-    assert coalesce("run", source).stdout.splitlines() == ["cudaSuccess 64", "8"]
-    on_a100 = coalesce("run", source, "--device", "sim:a100")
+    assert program.run().stdout.splitlines() == ["cudaSuccess 64", "8"]
+    on_a100 = program.run("--device", "sim:a100")
     assert on_a100.stdout.splitlines() == ["cudaErrorNotSupported 0", "1"]
 
 
-def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
-    """The product of the numbers has more than 64 bits, and its lower bits are a small size."""
-    body = """
+@pytest.mark.program(
+    """
     size_t many = (size_t)1 << 56;
     char *d, *h = (char *)malloc(512);
     OK(cudaMalloc(&d, 512));
@@ -776,19 +769,21 @@ def test_sizes_that_overflow_are_refused(tmp_path: Path) -> None:
     p.kind = cudaMemcpyHostToDevice;
     NAME(cudaMemcpy3D(&p));
     int n = -1;
-    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, k, 32, SIZE_MAX));
+    OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, none, 32, SIZE_MAX));
     printf("%d\\n", n);
     cudaLaunchConfig_t l = {};
     l.gridDim = 1; l.blockDim = dim3(1u << 31, 2, 1);
-    OK(cudaOccupancyMaxActiveClusters(&n, k, &l));
+    OK(cudaOccupancyMaxActiveClusters(&n, none, &l));
     printf("%d\\n", n);
-    NAME(cudaOccupancyMaxPotentialClusterSize(&n, k, nullptr));
+    NAME(cudaOccupancyMaxPotentialClusterSize(&n, none, nullptr));
+    """,
     """
-    declared = """
-    #include <cstdint>
-    #define NAME(call) printf("%s\\n", cudaGetErrorName(call))
-    __global__ void k() {}"""
-    done = coalesce("run", written(tmp_path, main_of(body, declared)))
+    __global__ void none() {}
+    """,
+)
+def test_sizes_that_overflow_are_refused(program: Program) -> None:
+    """The product of the numbers has more than 64 bits, and its lower bits are a small size."""
+    done = program.run()
     refused = "cudaErrorInvalidValue"
     expected = [refused, refused, refused, "0", "0", refused]
     assert done.stdout.splitlines() == expected, done.stderr
@@ -800,7 +795,7 @@ def test_kernels_of_one_name_are_counted_apart(tmp_path: Path) -> None:
     )
     source = written(
         tmp_path,
-        main_of("k<<<1, 1>>>(); f();", "namespace { __global__ void k() {} }\nvoid f();"),
+        "namespace { __global__ void k() {} }\nvoid f();\nint main() { k<<<1, 1>>>(); f(); }",
         "a.cu",
     )
     done = coalesce("run", source, other, "--json", tmp_path / "r.json")
@@ -809,19 +804,29 @@ def test_kernels_of_one_name_are_counted_apart(tmp_path: Path) -> None:
     assert [(k["name"], k["blocks"]) for k in kernels] == [("k", 1), ("k", 3)]
 
 
-def test_findings_name_the_allocation(tmp_path: Path) -> None:
-    kernel = "__global__ void set(int *x, int n) { if (threadIdx.x <= n) x[threadIdx.x] = 1; }"
-    freed = main_of(
-        "int *x; cudaMalloc(&x, 128); cudaFree(x);\nset<<<1, 32>>>(x, 32);\n"
-        "return cudaDeviceSynchronize() == cudaSuccess;", kernel,
-    )  # fmt: skip
-    done = coalesce("run", written(tmp_path, freed), "--check")
+SET = "__global__ void set(int *x, int n) { if (threadIdx.x <= n) x[threadIdx.x] = 1; }"
+
+
+@pytest.mark.program(
+    """
+    int *x; cudaMalloc(&x, 128); cudaFree(x);
+    set<<<1, 32>>>(x, 32);
+    return cudaDeviceSynchronize() == cudaSuccess;
+    """,
+    SET,
+    FREED,
+)
+def test_findings_name_the_freed_allocation(program: Program) -> None:
+    done = program.run("--check")
     assert done.returncode == 3, done.stdout + done.stderr
     expected = "`x` points into memory that was freed: the 128 bytes of cudaMalloc() number 1 ("
-    assert expected + "program.cu:" in done.stderr
-    # cudaFree() fails after the fault; this is not a leak.
-    outside = main_of("int *x; cudaMalloc(&x, 40); set<<<1, 32>>>(x, 10); cudaFree(x);", kernel)
-    done = coalesce("run", written(tmp_path, outside), "--check")
+    assert expected + "freed.cu:" in done.stderr
+
+
+@pytest.mark.program("int *x; cudaMalloc(&x, 40); set<<<1, 32>>>(x, 10); cudaFree(x);", SET)
+def test_findings_name_the_allocation(program: Program) -> None:
+    done = program.run("--check")
     assert done.returncode == 3
     assert "`x` is in the 40 bytes of cudaMalloc() number 1 (program.cu:" in done.stderr
+    # cudaFree() fails after the fault; this is not a leak.
     assert "leak" not in done.stderr

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import textwrap
 from pathlib import Path
 
 import pytest
-from whole_programs import NEEDS_COMPILERS, coalesce
+from whole_programs import NEEDS_COMPILERS, Program, coalesce
 
 from coalesce.compile import nvcc, pathfinder, runtime_library
 
@@ -29,17 +28,19 @@ __global__ void scale(float *x, int n) {
 }
 }
 """
-HEAD = """
+HEAD = r"""
 #include <cuda.h>
+#include <dlfcn.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 const char *name(CUresult r) { const char *n = 0; cuGetErrorName(r, &n); return n ? n : "?"; }
-#define OK(call) do { CUresult r_ = call; if (r_ != CUDA_SUCCESS) { \\
-    printf("%s: %s\\n", #call, name(r_)); exit(9); } } while (0)
-#define SHOW(call) printf("%s\\n", name(call))
+#define OK(call) do { CUresult r_ = call; if (r_ != CUDA_SUCCESS) { \
+    printf("%s: %s\n", #call, name(r_)); exit(9); } } while (0)
+#define SHOW(call) printf("%s\n", name(call))
 CUdevice device;
 CUcontext context;
 CUmodule module;
@@ -50,36 +51,26 @@ void start() {
 """
 
 
-def program_of(folder: Path, body: str, kernels: str = "", name: str = "program.cpp") -> Path:
-    path = folder / name
-    path.write_text(HEAD + kernels + "\nint main() {\n" + textwrap.dedent(body) + "return 0;\n}\n")
-    return path
-
-
-def run(folder: Path, body: str, *words: object, kernels: str = "", name: str = "program.cpp"):
-    return coalesce("run", program_of(folder, body, kernels, name), *words, cwd=folder)
+# A program without kernels of its own.
+HOST = "program.cpp"
 
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the kernels as PTX, machine code and a fat binary."""
+    """Return a folder with the kernels as PTX, machine code (cubin) and a fat binary."""
     folder = tmp_path_factory.mktemp("code")
     (folder / "kernels.cu").write_text(KERNELS)
-    both = ["-gencode", "arch=compute_90,code=[compute_90,sm_90]"]
-    for words in (
-        ["-ptx", "-arch=compute_90", "-lineinfo", "-o", "kernels.ptx"],
-        ["-cubin", "-arch=sm_90", "-o", "kernels.cubin"],
-        ["-fatbin", *both, "-o", "kernels.fatbin"],
-    ):
-        subprocess.run([nvcc.nvcc(), *words, "kernels.cu"], cwd=folder, check=True)
+    architectures = "arch=compute_90,code=[compute_90,sm_90]"
+    command = [nvcc.nvcc(), "-fatbin", "-keep", "-lineinfo", "-gencode", architectures]
+    subprocess.run([*command, "kernels.cu"], cwd=folder, check=True)
     return folder
 
 
 @pytest.mark.parametrize("file", ["kernels.ptx", "kernels.fatbin"])
-def test_a_module_of_a_file_runs(tmp_path: Path, code: Path, file: str) -> None:
-    body = f"""
+@pytest.mark.program(
+    """
     start();
-    OK(cuModuleLoad(&module, "{code / file}"));
+    OK(cuModuleLoad(&module, getenv("FILE")));
     CUfunction add, scale;
     OK(cuModuleGetFunction(&add, module, "add"));
     OK(cuModuleGetFunction(&scale, module, "scale"));
@@ -88,12 +79,12 @@ def test_a_module_of_a_file_runs(tmp_path: Path, code: Path, file: str) -> None:
     std::vector<int> h(n, 41);
     OK(cuMemAlloc(&memory, n * 4));
     OK(cuMemcpyHtoD(memory, h.data(), n * 4));
-    void *arguments[] = {{&memory, &n}};
+    void *arguments[] = {&memory, &n};
     OK(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, 0, arguments, 0));
-    struct {{ CUdeviceptr x; int n; }} packed = {{memory, n}};
+    struct { CUdeviceptr x; int n; } packed = {memory, n};
     size_t size = sizeof packed;
-    void *extra[] = {{CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
-                     CU_LAUNCH_PARAM_END}};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
     OK(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, 0, 0, extra));
     OK(cuCtxSynchronize());
     OK(cuMemcpyDtoH(h.data(), memory, n * 4));
@@ -115,8 +106,11 @@ def test_a_module_of_a_file_runs(tmp_path: Path, code: Path, file: str) -> None:
     OK(cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, add));
     printf("%g %d %d\\n", ones[63], registers > 0, limit);
     OK(cuMemFree(memory)); OK(cuModuleUnload(module)); OK(cuCtxDestroy(context));
-    """
-    done = run(tmp_path, body, "--json", tmp_path / "r.json")
+    """,
+    file=HOST,
+)
+def test_a_module_of_a_file_runs(program: Program, code: Path, tmp_path: Path, file: str) -> None:
+    done = program.run("--json", tmp_path / "r.json", cwd=code, environment={"FILE": file})
     assert done.stdout == "43 43 2000 4\n3 1 1024\n", done.stderr
     assert done.returncode == 0
     first, second = json.loads((tmp_path / "r.json").read_text())["kernels"]
@@ -126,8 +120,9 @@ def test_a_module_of_a_file_runs(tmp_path: Path, code: Path, file: str) -> None:
     assert first["machine_code"], first["why_ptx"]
 
 
-def test_machine_code_without_ptx_is_refused(tmp_path: Path, code: Path) -> None:
-    done = run(tmp_path, f'start(); SHOW(cuModuleLoad(&module, "{code}/kernels.cubin"));')
+@pytest.mark.program('start(); SHOW(cuModuleLoad(&module, "kernels.sm_90.cubin"));', file=HOST)
+def test_machine_code_without_ptx_is_refused(program: Program, code: Path) -> None:
+    done = program.run(cwd=code)
     assert done.stdout == "CUDA_ERROR_NO_BINARY_FOR_GPU\n"
     assert "the module has no PTX" in done.stderr
     assert "nvcc -fatbin" in done.stderr
@@ -269,8 +264,8 @@ def test_wrong_programs_get_cudas_errors_and_a_reason(tmp_path: Path, code: Path
         assert done.returncode == 3, what
 
 
-def test_wrong_ptx_is_refused_with_the_assemblers_message(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     start();
     const char *ptx = ".version 8.0\\n.target sm_70\\n.address_size 64\\n"
                       ".visible .entry f() { .reg .b32 %r; mov.b32 %r, %nothing; ret; }\\n";
@@ -279,14 +274,17 @@ def test_wrong_ptx_is_refused_with_the_assemblers_message(tmp_path: Path) -> Non
     void *values[] = {log, (void *)sizeof log};
     SHOW(cuModuleLoadDataEx(&module, ptx, 2, options, values));
     printf("%s\\n", log);
-    """
-    done = run(tmp_path, body)
+    """,
+    file=HOST,
+)
+def test_wrong_ptx_is_refused_with_the_assemblers_message(program: Program) -> None:
+    done = program.run()
     assert done.stdout.startswith("CUDA_ERROR_INVALID_PTX\n")
     assert "%nothing" in done.stdout
 
 
-def test_contexts_have_a_stack_in_each_thread(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     OK(cuInit(0)); OK(cuDeviceGet(&device, 0));
     CUcontext primary, own, now;
     unsigned flags; int active;
@@ -316,8 +314,11 @@ def test_contexts_have_a_stack_in_each_thread(tmp_path: Path) -> None:
     OK(cuDevicePrimaryCtxRelease(device));
     SHOW(cuMemAlloc(&memory, 4));
     SHOW(cuDevicePrimaryCtxRelease(device));
-    """
-    done = run(tmp_path, body)
+    """,
+    file=HOST,
+)
+def test_contexts_have_a_stack_in_each_thread(program: Program) -> None:
+    done = program.run()
     assert done.stdout.splitlines() == [
         "1 1", "1", "1", "1", "1", "1", "CUDA_ERROR_INVALID_CONTEXT",
         "CUDA_ERROR_CONTEXT_IS_DESTROYED", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
@@ -325,8 +326,8 @@ def test_contexts_have_a_stack_in_each_thread(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_both_apis_share_their_objects(tmp_path: Path, code: Path) -> None:
-    body = f"""
+@pytest.mark.program(
+    """
     int *x, h[64], n = 64;
     cudaMalloc(&x, sizeof h);
     cudaMemset(x, 0, sizeof h);
@@ -336,10 +337,10 @@ def test_both_apis_share_their_objects(tmp_path: Path, code: Path) -> None:
     CUcontext now, primary;
     OK(cuCtxGetCurrent(&now));
     OK(cuDevicePrimaryCtxRetain(&primary, 0));
-    OK(cuModuleLoad(&module, "{code / "kernels.fatbin"}"));
+    OK(cuModuleLoad(&module, "kernels.fatbin"));
     CUfunction f;
     OK(cuModuleGetFunction(&f, module, "add"));
-    void *arguments[] = {{&x, &n}};
+    void *arguments[] = {&x, &n};
     OK(cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, stream, arguments, 0));
     twice<<<1, 64, 0, stream>>>(x);
     CUfunction g;
@@ -355,14 +356,16 @@ def test_both_apis_share_their_objects(tmp_path: Path, code: Path) -> None:
     SHOW(cuMemFree((CUdeviceptr)x + 4));
     printf("%s\\n", cudaGetErrorName(cudaGetLastError()));
     cudaFree(x);
-    """
-    kernel = "__global__ void twice(int *x) { x[threadIdx.x] *= 2; }\n"
-    done = run(tmp_path, body, kernels=kernel, name="program.cu")
+    """,
+    "__global__ void twice(int *x) { x[threadIdx.x] *= 2; }",
+)
+def test_both_apis_share_their_objects(program: Program, code: Path) -> None:
+    done = program.run(cwd=code)
     assert done.stdout == "4 1 1 256\nCUDA_ERROR_INVALID_VALUE\ncudaSuccess\n", done.stderr
 
 
-def test_streams_events_copies_and_fills(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     start();
     CUstream stream; CUevent first, last;
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -396,17 +399,20 @@ def test_streams_events_copies_and_fills(tmp_path: Path) -> None:
     OK(cuMemFree(managed)); OK(cuMemFreeHost(pinned)); OK(cuMemFree(memory));
     OK(cuEventDestroy(first)); OK(cuEventDestroy(last)); OK(cuStreamDestroy(stream));
     SHOW(cuStreamSynchronize(stream));
-    """
-    done = run(tmp_path, body)
+    """,
+    file=HOST,
+)
+def test_streams_events_copies_and_fills(program: Program) -> None:
+    done = program.run()
     assert done.stdout == (
         "0 2 1 7 1 1\n1 1\n2 CUDA_ERROR_INVALID_VALUE\n5\nCUDA_ERROR_INVALID_HANDLE\n"
     ), done.stderr
 
 
-def test_memory_is_mapped_at_reserved_addresses(tmp_path: Path, code: Path) -> None:
-    body = f"""
+@pytest.mark.program(
+    """
     start();
-    CUmemAllocationProp p = {{}};
+    CUmemAllocationProp p = {};
     p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     p.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     size_t unit;
@@ -418,15 +424,15 @@ def test_memory_is_mapped_at_reserved_addresses(tmp_path: Path, code: Path) -> N
     OK(cuMemMap(memory, unit, 0, a, 0));
     OK(cuMemMap(memory + unit, unit, 0, b, 0));
     OK(cuMemMap(memory + 2 * unit, unit, 0, a, 0));  // the same memory as the first part
-    CUmemAccessDesc access = {{p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+    CUmemAccessDesc access = {p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     OK(cuMemSetAccess(memory, 3 * unit, &access, 1));
     OK(cuMemRelease(a));
     OK(cuMemRelease(b));
-    OK(cuModuleLoad(&module, "{code / "kernels.ptx"}"));
+    OK(cuModuleLoad(&module, "kernels.ptx"));
     CUfunction f;
     OK(cuModuleGetFunction(&f, module, "add"));
     int n = 2 * unit / 4, first, middle, last;  // the kernel's array is in both allocations
-    void *arguments[] = {{&memory, &n}};
+    void *arguments[] = {&memory, &n};
     OK(cuLaunchKernel(f, n / 1024, 1, 1, 1024, 1, 1, 0, 0, arguments, 0));
     OK(cuMemcpyDtoH(&first, memory, 4));
     OK(cuMemcpyDtoH(&middle, memory + 2 * unit - 4, 4));
@@ -435,16 +441,19 @@ def test_memory_is_mapped_at_reserved_addresses(tmp_path: Path, code: Path) -> N
     OK(cuMemUnmap(memory, 3 * unit));
     OK(cuMemAddressFree(memory, 3 * unit));
     SHOW(cuMemcpyDtoH(&first, memory, 4));
-    """
-    done = run(tmp_path, body)
+    """,
+    file=HOST,
+)
+def test_memory_is_mapped_at_reserved_addresses(program: Program, code: Path) -> None:
+    done = program.run(cwd=code)
     assert done.stdout == "1 1 1\nCUDA_ERROR_INVALID_VALUE\n", done.stderr
 
 
-def test_libraries_the_linker_and_occupancy(tmp_path: Path, code: Path) -> None:
-    body = f"""
+@pytest.mark.program(
+    """
     start();
     CUlibrary library; CUkernel kernel; CUfunction f;
-    OK(cuLibraryLoadFromFile(&library, "{code / "kernels.ptx"}", 0, 0, 0, 0, 0, 0));
+    OK(cuLibraryLoadFromFile(&library, "kernels.ptx", 0, 0, 0, 0, 0, 0));
     unsigned count;
     OK(cuLibraryGetKernelCount(&count, library));
     OK(cuLibraryGetKernel(&kernel, library, "add"));
@@ -458,26 +467,29 @@ def test_libraries_the_linker_and_occupancy(tmp_path: Path, code: Path) -> None:
     SHOW(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20));
     CUlinkState state; void *cubin; size_t bytes;
     OK(cuLinkCreate(0, 0, 0, &state));
-    OK(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "{code / "kernels.ptx"}", 0, 0, 0));
+    OK(cuLinkAddFile(state, CU_JIT_INPUT_PTX, "kernels.ptx", 0, 0, 0));
     OK(cuLinkComplete(state, &cubin, &bytes));
     OK(cuModuleLoadData(&module, cubin));
     OK(cuLinkDestroy(state));
     OK(cuModuleGetFunction(&f, module, "add"));
     int n = 32, h = 0;
     OK(cuMemAlloc(&memory, 128)); OK(cuMemsetD32(memory, 6, 32));
-    void *arguments[] = {{&memory, &n}};
-    CUlaunchConfig config = {{1, 1, 1, 32, 1, 1}};
+    void *arguments[] = {&memory, &n};
+    CUlaunchConfig config = {1, 1, 1, 32, 1, 1};
     OK(cuLaunchKernelEx(&config, f, arguments, 0));
     OK(cuLaunchCooperativeKernel(f, 1, 1, 1, 32, 1, 1, 0, 0, arguments));
     OK(cuMemcpyDtoH(&h, memory, 4));
     printf("%d\\n", h);
-    """
-    done = run(tmp_path, body)
+    """,
+    file=HOST,
+)
+def test_libraries_the_linker_and_occupancy(program: Program, code: Path) -> None:
+    done = program.run(cwd=code)
     assert done.stdout == "2 add 8 264 1024\nCUDA_ERROR_INVALID_VALUE\n8\n", done.stderr
 
 
-def test_functions_are_found_by_name(tmp_path: Path) -> None:
-    body = """
+@pytest.mark.program(
+    """
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     auto init = (CUresult (*)(unsigned))dlsym(driver, "cuInit");
     SHOW(init(0));
@@ -493,17 +505,20 @@ def test_functions_are_found_by_name(tmp_path: Path) -> None:
     OK(cuGetProcAddress("cuNothing", &nothing, 13000, 0, &status));
     printf("%d %d\\n", nothing == 0, status);
     SHOW(cuGreenCtxDestroy(0));
-    """
-    done = run(tmp_path, body, kernels="#include <dlfcn.h>\n")
+    """,
+    file=HOST,
+)
+def test_functions_are_found_by_name(program: Program) -> None:
+    done = program.run()
     assert done.stdout == "CUDA_SUCCESS\n1 1\nCUDA_ERROR_NOT_SUPPORTED\n", done.stderr
     assert "cuNothing() of the driver API is not simulated" in done.stderr
     assert "cuGreenCtxDestroy() is not simulated" in done.stderr
 
 
 def test_an_executable_that_uses_the_driver_api_alone_runs(tmp_path: Path, code: Path) -> None:
-    source = program_of(
-        tmp_path, f'start(); OK(cuModuleLoad(&module, "{code}/kernels.ptx")); printf("loaded\\n");'
-    )
+    source = tmp_path / "program.cpp"
+    body = f'start(); OK(cuModuleLoad(&module, "{code}/kernels.ptx")); printf("loaded\\n");'
+    source.write_text(f"{HEAD}\nint main() {{ {body} }}\n")
     header = Path(nvcc.nvcc()).resolve().parent.parent / "include"
     (tmp_path / "libcuda.so.1").symlink_to(runtime_library.library())
     command = ["g++", f"-I{header}", source, tmp_path / "libcuda.so.1", "-o", tmp_path / "own"]
@@ -513,15 +528,15 @@ def test_an_executable_that_uses_the_driver_api_alone_runs(tmp_path: Path, code:
     assert (done.returncode, done.stdout) == (0, "loaded\n"), done.stderr
 
 
-def test_graphs_of_the_driver_api(tmp_path: Path, code: Path) -> None:
-    body = f"""
+@pytest.mark.program(
+    """
     start();
-    OK(cuModuleLoad(&module, "{code / "kernels.ptx"}"));
-    CUDA_KERNEL_NODE_PARAMS p = {{}};
+    OK(cuModuleLoad(&module, "kernels.ptx"));
+    CUDA_KERNEL_NODE_PARAMS p = {};
     OK(cuModuleGetFunction(&p.func, module, "add"));
     OK(cuMemAlloc(&memory, 128)); OK(cuMemsetD32(memory, 1, 32));
     int n = 32, h = 0;
-    void *arguments[] = {{&memory, &n}};
+    void *arguments[] = {&memory, &n};
     p.gridDimX = p.gridDimY = p.gridDimZ = 1;
     p.blockDimX = 32; p.blockDimY = p.blockDimZ = 1;
     p.kernelParams = arguments;
@@ -533,8 +548,11 @@ def test_graphs_of_the_driver_api(tmp_path: Path, code: Path) -> None:
     OK(cuGraphLaunch(executable, 0)); OK(cuGraphLaunch(executable, 0));
     OK(cuMemcpyDtoH(&h, memory, 4));
     printf("%d\\n", h);
-    """
-    done = run(tmp_path, body)
+    """,
+    file=HOST,
+)
+def test_graphs_of_the_driver_api(program: Program, code: Path) -> None:
+    done = program.run(cwd=code)
     assert done.stdout == "5\n", done.stderr
 
 
@@ -563,22 +581,29 @@ std::vector<char> compiled(const char *architecture, bool ptx, std::string &lowe
 
 
 @pytest.mark.parametrize(("arch", "ptx"), [("sm_90", 0), ("compute_80", 1)])
-def test_a_program_compiles_its_kernel_at_run_time(tmp_path: Path, arch: str, ptx: int) -> None:
-    body = f"""
+@pytest.mark.program(
+    """
     start();
     std::string lowered;
-    const auto code = compiled("--gpu-architecture={arch}", {ptx}, lowered);
+    const auto code = compiled(getenv("ARCH"), atoi(getenv("PTX")), lowered);
     OK(cuModuleLoadData(&module, code.data()));
     CUfunction f;
     OK(cuModuleGetFunction(&f, module, lowered.c_str()));
     OK(cuMemAlloc(&memory, 128)); OK(cuMemsetD32(memory, 21, 32));
-    void *arguments[] = {{&memory}};
+    void *arguments[] = {&memory};
     OK(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, 0, arguments, 0));
     int h;
     OK(cuMemcpyDtoH(&h, memory + 124, 4));
     printf("%d\\n", h);
-    """
-    done = run(tmp_path, body, "--json", tmp_path / "r.json", kernels="#include <string>\n" + NVRTC)
+    """,
+    NVRTC,
+    file="nvrtc.cpp",
+)
+def test_a_program_compiles_its_kernel_at_run_time(
+    program: Program, tmp_path: Path, arch: str, ptx: int
+) -> None:
+    environment = {"ARCH": f"--gpu-architecture={arch}", "PTX": ptx}
+    done = program.run("--json", tmp_path / "r.json", environment=environment)
     if "nvrtc.h" in done.stderr:
         pytest.skip("needs the headers of nvidia-cuda-nvrtc")
     assert done.stdout == "42\n", done.stderr
@@ -589,7 +614,8 @@ def test_a_program_compiles_its_kernel_at_run_time(tmp_path: Path, arch: str, pt
         assert kernel["file"].endswith("twice.cu")
 
 
-ARRAYS = """
+@pytest.mark.program(
+    """
     start();
     float h[3][4], back[3][4] = {};
     for (int i = 0; i < 12; ++i) h[i / 4][i % 4] = i;
@@ -662,17 +688,17 @@ ARRAYS = """
     OK(cuCtxDestroy(context));
     OK(cuCtxCreate(&context, nullptr, 0, device));
     SHOW(cuMipmappedArrayDestroy(m));
-"""
-
-
-def test_arrays_and_texture_objects(tmp_path: Path) -> None:
+    """,
+    file=HOST,
+)
+def test_arrays_and_texture_objects(program: Program, tmp_path: Path) -> None:
     (tmp_path / "texture.cu").write_text(
         'extern "C" __global__ void sample(cudaTextureObject_t t, float *y) {\n'
         "    y[threadIdx.x] = tex2D<float>(t, threadIdx.x + 1.0f, 1.0f);\n}\n"
     )
     words = [nvcc.nvcc(), "-ptx", "-arch=compute_90", "-o", "texture.ptx", "texture.cu"]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
-    done = run(tmp_path, ARRAYS)
+    done = program.run(cwd=tmp_path)
     assert done.stdout.splitlines() == [
         "4 3 32 1", "5 6 9 10", "CUDA_ERROR_INVALID_VALUE", "bcd", "2 9 2 2", "1", "1 0 1",
         "2.5 3.5 4.5", "CUDA_ERROR_INVALID_VALUE", "2", "CUDA_ERROR_NOT_SUPPORTED",
