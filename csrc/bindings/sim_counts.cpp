@@ -72,21 +72,36 @@ bool is_machine_code(const Counts& c) {
     return std::any_of(all.begin(), all.end(), [](const auto& i) { return i.traits.machine_code; });
 }
 
-// Returns a column of the table: a NumPy array with one value per instruction. Values may be
-// strings.
+// Returns a column of the table: a NumPy array with one string per instruction. NumPy stores a
+// string as a fixed number of characters, and fills the rest with zeros.
 template <class F>
-py::object column(const Counts& c, F&& value) {
-    py::list values;
-    for (size_t i = 0; i < c.instructions.size(); ++i)
-        values.append(value(c.code->instructions[i], c.instructions[i]));
-    return py::module_::import("numpy").attr("array")(values);
+py::array strings(const Counts& c, F&& value) {
+    const size_t count = c.instructions.size();
+    std::vector<py::str> values;
+    values.reserve(count);
+    size_t longest = 1;
+    for (size_t i = 0; i < count; ++i) {
+        values.emplace_back(value(c.code->instructions[i], c.instructions[i]));
+        longest = std::max(longest, py::len(values.back()));
+    }
+    py::array array(py::dtype("U" + std::to_string(longest)), py::ssize_t(count));
+    auto* next = static_cast<Py_UCS4*>(array.mutable_data());
+    std::fill_n(next, count * longest, Py_UCS4{0});
+    for (const py::str& each : values) {
+        if (!PyUnicode_AsUCS4(each.ptr(), next, py::ssize_t(longest), 0))
+            throw py::error_already_set();
+        next += longest;
+    }
+    return array;
 }
 
+// Returns a column of the table with one number per instruction.
 template <class T, class F>
 py::array_t<T> numbers(const Counts& c, F&& value) {
     py::array_t<T> array{py::ssize_t(c.instructions.size())};
+    T* next = array.mutable_data();
     for (size_t i = 0; i < c.instructions.size(); ++i)
-        array.mutable_at(i) = T(value(c.code->instructions[i], c.instructions[i]));
+        *next++ = T(value(c.code->instructions[i], c.instructions[i]));
     return array;
 }
 
@@ -98,9 +113,9 @@ py::dict table(const Counts& c) {
     t["line"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.source.line; });
     t["file"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.source.file; });
     t["function"] = numbers<int32_t>(c, [](const Info& i, const Count&) { return i.function; });
-    t["opcode"] = column(c, [](const Info& i, const Count&) { return i.opcode; });
-    t["space"] = column(c, [](const Info& i, const Count& n) { return space_name(i, n); });
-    t["kind"] = column(c, [](const Info& i, const Count&) { return kind_name(i); });
+    t["opcode"] = strings(c, [](const Info& i, const Count&) { return i.opcode; });
+    t["space"] = strings(c, [](const Info& i, const Count& n) { return space_name(i, n); });
+    t["kind"] = strings(c, [](const Info& i, const Count&) { return kind_name(i); });
     t["generic"] =
         numbers<bool>(c, [](const Info& i, const Count&) { return i.space == Space::generic; });
     static constexpr std::pair<const char*, bool sim::Traits::*> traits[] = {
@@ -127,7 +142,7 @@ py::dict table(const Counts& c) {
     t["parameter"] =
         numbers<int32_t>(c, [](const Info& i, const Count&) { return i.origin.parameter; });
     t["variable"] =
-        column(c, [](const Info& i, const Count&) { return ptx::plain_name(i.origin.variable); });
+        strings(c, [](const Info& i, const Count&) { return ptx::plain_name(i.origin.variable); });
     for (const analysis::Counter& counter : analysis::counters) {
         t[counter.name] =
             numbers<uint64_t>(c, [&](const Info&, const Count& n) { return n.*counter.value; });

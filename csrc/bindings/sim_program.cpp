@@ -82,14 +82,18 @@ void SimulatedModule::write_variable(const std::string& name, const std::string&
     std::memcpy(bytes.data(), value.data(), value.size());
 }
 
-Counts SimulatedModule::no_counts(const std::string& entry, bool of_ptx) {
+py::object SimulatedModule::no_counts(const std::string& entry, bool of_ptx) {
+    py::object& kept = no_counts_[{entry, of_ptx}];
+    if (kept) return kept;
     const sim::Program& program = decoded(entry, of_ptx ? Purpose::trace : Purpose::count);
     Counts counts;
     counts.instructions.resize(program.instructions.size());
-    const ReleasedGil no_gil;
-    const auto lock = lock_launches();
-    counts.code = counted_code(program);
-    return counts;
+    {
+        const ReleasedGil no_gil;
+        const auto lock = lock_launches();
+        counts.code = counted_code(program);
+    }
+    return kept = py::cast(std::move(counts));
 }
 
 std::vector<uint32_t> SimulatedModule::exchanges(const std::string& entry) {

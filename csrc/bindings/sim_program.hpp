@@ -59,9 +59,10 @@ class SimulatedModule {
                                                     analysis::LaunchRequest request,
                                                     const pybind11::list& arguments,
                                                     uint64_t number, size_t most_events);
-    // Returns counts that are all zero. If `of_ptx` is true, they are for the instructions of the
-    // PTX. Otherwise they are for the instructions of the machine code.
-    [[nodiscard]] analysis::Counts no_counts(const std::string& entry, bool of_ptx);
+    // Returns a Counts object whose counts are all zero. If `of_ptx` is true, they are for the
+    // instructions of the PTX. Otherwise they are for the instructions of the machine code. The
+    // object is made once and shared.
+    [[nodiscard]] pybind11::object no_counts(const std::string& entry, bool of_ptx);
     // Returns the instructions of the PTX by which blocks may communicate, as their indices.
     [[nodiscard]] std::vector<uint32_t> exchanges(const std::string& entry);
     // Returns the spaces in which addresses depend on the results of atomics.
@@ -102,6 +103,8 @@ class SimulatedModule {
     std::string no_machine_ = "there is no machine code";
     std::map<std::string, std::string> why_ptx_;  // for each entry, the reason for counting its PTX
     std::map<const sim::Program*, std::shared_ptr<const analysis::CountedCode>> counted_codes_;
+    // The results of no_counts(), by its arguments.
+    std::map<std::pair<std::string, bool>, pybind11::object> no_counts_;
     std::unique_ptr<LaunchLock> running_ = std::make_unique<LaunchLock>();
 };
 

@@ -129,14 +129,14 @@ def gpu_status() -> GpuStatus:
     True
     """
     driver = _cuda.driver_status()
-    release = _driver_release()
-    cuda = tuple(driver["version"])
     if driver["status"] == "no driver":
         return GpuStatus(
             "no driver",
             f"NVIDIA's driver library was not found ({driver['detail']}). To use a GPU, install "
             f"the driver, release {_needed_release()} or newer; the simulator needs no driver.",
         )
+    release = _driver_release()
+    cuda = tuple(driver["version"])
     if driver["status"] == "ok":
         needed = _nvrtc_major()
         if needed is not None and cuda[0] < needed:
