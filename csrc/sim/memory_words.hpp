@@ -12,6 +12,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
 #include "sim/memory_ops.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -69,8 +73,8 @@ inline int64_t stride_of_words(Warp& w, const Op& op, const A* a) {
 }
 
 template <Watch watch>
-inline void announce_whole(Warp& w, const Op& op, ptx::Space space, Access access, int64_t stride,
-                           uint64_t first) {
+[[gnu::always_inline]] inline void announce_whole(Warp& w, const Op& op, ptx::Space space,
+                                                  Access access, int64_t stride, uint64_t first) {
     if constexpr (watch != Watch::nothing) {
         MemoryEvent event;
         event.pc = op.pc;
@@ -181,22 +185,25 @@ inline void move_words(uint32_t* d, std::byte* host, int64_t stride) {
     }
 }
 
-// Reads the words of all rows from host memory. `first` is the first word of lane 0.
+// Reads the words of all rows from host memory. `first` is the first word of lane 0. On x86, this
+// transposes blocks of 4 x 4 words.
 inline void read_rows(RowWords& rows, const std::byte* first) {
-    // Words are read and written in pairs, because the host can only write one number per cycle.
-    constexpr uint64_t low = UINT32_MAX;
-    for (int i = 0; i < warp_size; i += 2) {
-        const std::byte* const a = first + i * rows.stride;
-        const std::byte* const b = a + rows.stride;
-        for (uint32_t n = 0; n < RowWords::of_row; n += 2) {
-            uint64_t x, y;
-            std::memcpy(&x, a + 4 * n, sizeof x);
-            std::memcpy(&y, b + 4 * n, sizeof y);
-            const uint64_t here = (x & low) | y << 32, next = x >> 32 | (y & ~low);
-            std::memcpy(&rows.words[n][i], &here, sizeof here);
-            std::memcpy(&rows.words[n + 1][i], &next, sizeof next);
+#if defined(__SSE__)
+    for (int i = 0; i < warp_size; i += 4) {
+        for (uint32_t n = 0; n < RowWords::of_row; n += 4) {
+            __m128 block[4];
+            for (int row = 0; row < 4; ++row)
+                std::memcpy(&block[row], first + (i + row) * rows.stride + 4 * n, sizeof block[0]);
+            _MM_TRANSPOSE4_PS(block[0], block[1], block[2], block[3]);
+            for (uint32_t word = 0; word < 4; ++word)
+                std::memcpy(&rows.words[n + word][i], &block[word], sizeof block[0]);
         }
     }
+#else
+    for (int i = 0; i < warp_size; ++i)
+        for (uint32_t n = 0; n < RowWords::of_row; ++n)
+            std::memcpy(&rows.words[n][i], first + i * rows.stride + 4 * n, sizeof(uint32_t));
+#endif
     rows.kept = true;
 }
 
