@@ -43,10 +43,11 @@ void BlockSchedule::start(uint64_t block, std::shared_ptr<const ReplayedBlock> f
     const double round = double(filtered->cycles) * resident_;
     double late = drift * resident_ * std::sqrt(round) * at_random(block);
     if (block < first_round_) late *= std::sqrt(1 + left_out_);
-    Running r{std::move(filtered), std::move(origins), 0, -late};
-    r.cycles = double(r.filtered->cycles);
-    r.find_next_time();
-    running_[places_.front()].push_back(std::move(r));
+    Multiprocessor& on = running_[places_.front()];
+    on.blocks.push_back({std::move(filtered), std::move(origins)});
+    on.times.push_back(-late);
+    on.events.push_back(on.blocks.back().next_event());
+    on.all_started = false;
     places_.pop_front();
     ++held_;
 }
@@ -56,7 +57,7 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     slice_.ended.clear();
     ended_.clear();
     for (uint32_t sm = 0; sm < running_.size(); ++sm)
-        if (!running_[sm].empty()) run(sm);
+        if (!running_[sm].blocks.empty()) run(sm);
     // So far, the time of a request is a fraction of the slice. The duration of the slice is known
     // only now, so the times are converted to cycles since the launch.
     uint64_t sectors = 0;
@@ -72,39 +73,62 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     return slice_;
 }
 
+// Advances all blocks by their steps. If an event of any block is then due, changes nothing and
+// returns false.
+bool BlockSchedule::Multiprocessor::pass(const std::vector<double>& steps) {
+    const size_t count = blocks.size();
+    uint64_t due = 0;
+    for (size_t i = 0; i < count; ++i) due |= uint64_t{events[i] <= times[i] + steps[i]};
+    if (due) return false;
+    for (size_t i = 0; i < count; ++i) times[i] += steps[i];
+    return true;
+}
+
 void BlockSchedule::run(uint32_t multiprocessor) {
-    std::vector<Running>& here = running_[multiprocessor];
+    Multiprocessor& here = running_[multiprocessor];
+    if (here.all_started && here.pass(steps_[here.blocks.size()])) return;
     const auto started =
-        size_t(std::ranges::count_if(here, [](const Running& r) { return r.time >= 0; }));
+        size_t(std::ranges::count_if(here.times, [](double time) { return time >= 0; }));
+    here.all_started = started == here.blocks.size();
     const double* step_of_age = steps_[started].data();
     bool any_ended = false;
-    for (Running& r : here) {
-        const double step = r.time < 0 ? slice_cycles : *step_of_age++;
-        const double start = std::exchange(r.time, r.time + step);
-        if (r.next_time < r.time) send_requests(r, multiprocessor, start, step);
-        any_ended |= r.has_ended();
+    const auto has_ended = [&](size_t i) {
+        return !here.blocks[i].has_request() && here.times[i] >= here.events[i];
+    };
+    for (size_t i = 0; i < here.blocks.size(); ++i) {
+        const double step = here.times[i] < 0 ? slice_cycles : *step_of_age++;
+        const double start = std::exchange(here.times[i], here.times[i] + step);
+        if (here.events[i] > here.times[i]) continue;
+        Running& r = here.blocks[i];
+        if (r.has_request() && here.events[i] < here.times[i]) {
+            send_requests(r, multiprocessor, start, step, here.times[i]);
+            here.events[i] = r.next_event();
+        }
+        any_ended |= has_ended(i);
     }
-    for (size_t i = any_ended ? here.size() : 0; i-- > 0;) {
-        Running& r = here[i];
-        if (!r.has_ended()) continue;
-        ended_.push_back({r.time - r.cycles, multiprocessor});
-        slice_.ended.push_back(std::move(r.filtered));
-        here.erase(here.begin() + ptrdiff_t(i));
+    for (size_t i = any_ended ? here.blocks.size() : 0; i-- > 0;) {
+        if (!has_ended(i)) continue;
+        const auto at = ptrdiff_t(i);
+        ended_.push_back({here.times[i] - here.events[i], multiprocessor});
+        slice_.ended.push_back(std::move(here.blocks[i].filtered));
+        here.blocks.erase(here.blocks.begin() + at);
+        here.times.erase(here.times.begin() + at);
+        here.events.erase(here.events.begin() + at);
         --held_;
     }
 }
 
-// Adds the requests of a block during the current slice. The slice began `step` cycles before
-// r.time, at the time `start`.
-void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step) {
+// Adds the requests of a block during the current slice. In this slice, the time of the block
+// advances by `step`, from `start` to `end`.
+void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step,
+                                  double end) {
     const auto& traffic = r.filtered->traffic;
     const size_t first = r.next;
-    for (; r.next < traffic.size() && double(traffic[r.next].time) < r.time; ++r.next) {
+    for (; r.next < traffic.size() && double(traffic[r.next].time) < end; ++r.next) {
         const Traffic& t = traffic[r.next];
         slice_.requests.push_back({&t, r.origins[t.line >> line_region_bits], multiprocessor,
                                    (double(t.time) - start) / step});
     }
-    r.find_next_time();
     // The requests of different blocks are stored far apart in the host's memory. So the requests
     // for the next slice are prefetched. The next slice probably needs as many of them as this one.
     constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache

@@ -24,7 +24,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -82,25 +81,31 @@ class BlockSchedule {
     struct Running {
         std::shared_ptr<const ReplayedBlock> filtered;
         std::vector<uint64_t> origins;
-        size_t next = 0;       // the next request
-        double time = 0;       // cycles since the block started; negative before it starts
-        double cycles = 0;     // the time at which the block ends, if it has no further request
-        double next_time = 0;  // the time of the next request; infinite if there is none
+        size_t next = 0;  // the next request
 
-        void find_next_time() {
-            next_time = next < filtered->traffic.size() ? double(filtered->traffic[next].time)
-                                                        : std::numeric_limits<double>::infinity();
+        [[nodiscard]] bool has_request() const { return next < filtered->traffic.size(); }
+        // Returns the time of the next request. If there is none, returns the time at which the
+        // block ends.
+        [[nodiscard]] double next_event() const {
+            return double(has_request() ? filtered->traffic[next].time : filtered->cycles);
         }
-        [[nodiscard]] bool has_ended() const {
-            return next_time == std::numeric_limits<double>::infinity() && time >= cycles;
-        }
+    };
+    // The blocks that a multiprocessor is executing, oldest first. Times are in cycles since the
+    // start of a block. They are in vectors of their own, because most slices only advance them.
+    struct Multiprocessor {
+        std::vector<Running> blocks;
+        std::vector<double> times;   // negative before the block starts
+        std::vector<double> events;  // Running::next_event()
+        bool all_started = false;    // false: perhaps some of the blocks have not started yet
+
+        bool pass(const std::vector<double>& steps);
     };
     struct Ended {
         double ago;
         uint32_t multiprocessor;
     };
     void run(uint32_t multiprocessor);
-    void send_requests(Running& r, uint32_t multiprocessor, double start, double step);
+    void send_requests(Running& r, uint32_t multiprocessor, double start, double step, double end);
 
     const uint32_t resident_;
     const uint64_t first_round_;
@@ -112,8 +117,7 @@ class BlockSchedule {
     double now_ = 0;
     uint64_t held_ = 0;
     std::deque<uint32_t> places_;  // the multiprocessor of each free slot
-    // Running blocks of each multiprocessor, oldest first.
-    std::vector<std::vector<Running>> running_;
+    std::vector<Multiprocessor> running_;
     std::vector<Ended> ended_;
     Slice slice_;
 };
