@@ -46,11 +46,18 @@ BlockRequests::BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps
 
 BlockRequests::~BlockRequests() = default;
 
-void BlockRequests::start(Candidates candidates) {
+size_t RecordedBlock::size() const {
+    size_t sum = 0;
+    for (const auto& of_warp : requests) sum += of_warp.size();
+    return sum;
+}
+
+void BlockRequests::start(uint64_t number, Candidates candidates) {
     if (own_ && !own_->is_candidate)
         own_->clear();
     else
         own_ = std::make_shared<RecordedBlock>(uint32_t(warps_.size()));
+    own_->number = number;
     std::ranges::fill(warps_, OfWarp{});
     origins_.assign(1, 0);
     arrays_.assign(1, 0);

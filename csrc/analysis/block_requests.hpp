@@ -78,7 +78,10 @@ struct RecordedBlock {
 
     explicit RecordedBlock(uint32_t warps) : requests(warps) {}
     void clear();
+    // The number of requests of all warps.
+    [[nodiscard]] size_t size() const;
 
+    uint64_t number = 0;                               // the linear number of the block
     std::vector<std::vector<MemoryRequest>> requests;  // by warp
     std::vector<uint64_t> addresses;                   // relative addresses of scattered requests
     bool is_candidate = false;                         // other blocks are compared with this one
@@ -111,8 +114,8 @@ class BlockRequests {
 
     // Earlier blocks, with which others are compared.
     using Candidates = std::vector<std::shared_ptr<RecordedBlock>>;
-    // Prepares for another block.
-    void start(Candidates candidates);
+    // Prepares for the block with this linear number. It is compared with the last candidate first.
+    void start(uint64_t number, Candidates candidates);
 
     // Adds an access. For an access to shared memory, only the number of wavefronts is kept.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {

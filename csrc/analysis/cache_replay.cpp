@@ -36,11 +36,17 @@ constexpr uint32_t max_sample = 5;
 // The base address of local memory in the replay. It is far from the addresses of arrays.
 constexpr uint64_t local_base = uint64_t{1} << 52;
 
-// The largest number of blocks with which other blocks are compared. Blocks are no longer compared
-// if the requests of more than `enough_failures` blocks differ from those of all candidates, and
-// such blocks are the majority.
-constexpr size_t max_candidates = 8;
-constexpr uint64_t enough_failures = 16;
+// The largest number of blocks with which other blocks are compared. More of them are kept if they
+// are small, that is, if they have at most `small_block` requests. Blocks are no longer compared if
+// the requests of more than `enough_failures` blocks differ from those of all candidates, and such
+// blocks are the majority.
+constexpr size_t max_candidates = 8, max_small_candidates = 32;
+constexpr size_t small_block = 4096;
+constexpr uint64_t enough_failures = 2 * max_small_candidates;
+
+// Blocks whose numbers differ by a multiple of this number often make the same requests. For
+// example, if each block writes one word, these blocks write to the same place in a line.
+constexpr uint64_t period = model::line_bytes / sizeof(uint32_t);
 
 }  // namespace
 
@@ -257,7 +263,11 @@ std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block,
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return nullptr;
     if (!spare) spare = std::make_unique<BlockRequests>(sites_, block.warp_count, share_bytes_);
-    spare->start(candidates_);
+    BlockRequests::Candidates candidates = candidates_;
+    const auto alike = std::ranges::find_if(
+        candidates, [&](const auto& c) { return (block.linear - c->number) % period == 0; });
+    if (alike != candidates.end()) std::swap(*alike, candidates.back());
+    spare->start(block.linear, std::move(candidates));
     return spare;
 }
 
@@ -284,7 +294,9 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
         if (not_as_expected_ >= enough_failures + as_expected_ || has_atomics_) {
             candidates_.clear();
         } else if (!requests.is_as_expected()) {
-            if (candidates_.size() == max_candidates) candidates_.erase(candidates_.begin());
+            const bool is_small = recorded->size() <= small_block;
+            const size_t most = is_small ? max_small_candidates : max_candidates;
+            while (candidates_.size() >= most) candidates_.erase(candidates_.begin());
             recorded->is_candidate = true;
             candidates_.push_back(recorded);
         }

@@ -73,7 +73,7 @@ class BlockRequestsTest : public testing::Test {
         block.hints = hints.data();
         sim::Warp warp;
         warp.block = &block;
-        requests.start(std::move(candidates));
+        requests.start(0, std::move(candidates));
         for (const Access& a : accesses) {
             warp.index = a.warp;
             if (a.wavefronts) {
