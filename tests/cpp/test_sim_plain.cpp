@@ -27,15 +27,23 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
+const std::vector<uint32_t>& random_memory() {
+    static const std::vector<uint32_t> memory = [] {
+        std::vector<uint32_t> filled(words + 8 * threads);
+        std::mt19937 random(7);
+        for (uint32_t& word : filled) word = 0x3f000000u + random() % (1u << 23);
+        return filled;
+    }();
+    return memory;
+}
+
 // Runs k(data, out, one, stride) with 64 threads. `data` points to the middle of its array.
 template <class O>
 Outcome run_as(const ptx::Module& module) {
     const Program program = decode(module, *module.find_function("k"), lay_out_memory(module),
                                    sim::engine(watch_of<O>));
     Outcome outcome;
-    outcome.memory.resize(words + 8 * threads);
-    std::mt19937 random(7);
-    for (uint32_t& word : outcome.memory) word = 0x3f000000u + random() % (1u << 23);
+    outcome.memory = random_memory();
     Buffer data, out;
     data.name = "data";
     data.bytes = words * 4;
