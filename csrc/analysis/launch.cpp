@@ -56,23 +56,18 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         Counting all{counts, contention};
         using Tally::Tally;
     };
-    struct TraceToo : Tally {
-        TraceToo(const sim::Program& p, GroupedCounts* g, Recorder& r) : Tally(p, g), trace(r) {}
-        TraceObserver trace;
-        Tracing all{counts, contention, trace};
-    };
     struct ReplayToo : Tally {
         ReplayToo(const sim::Program& p, GroupedCounts* g, CacheReplay& r)
             : Tally(p, g), caches(p, r, counts) {}
         CacheObserver caches;
         Replaying all{counts, contention, caches};
     };
-    struct Sample : Tally {
-        Sample(const sim::Program& p, GroupedCounts* g, Recorder& r)
+    struct TraceToo : Tally {
+        TraceToo(const sim::Program& p, GroupedCounts* g, Recorder& r)
             : Tally(p, g), trace(r), firsts(p) {}
         TraceObserver trace;
         FirstEventObserver firsts;
-        Sampling all{counts, contention, trace, firsts};
+        Tracing all{counts, contention, trace, firsts};
     };
     struct Profile : Tally {
         Profile(const sim::Program& p, GroupedCounts* g, CacheReplay& c, Recorder& r)
@@ -82,22 +77,19 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         FirstEventObserver firsts;
         Profiling all{counts, contention, caches, trace, firsts};
     };
-    // If a launch is traced and its caches are replayed, the same observers run whether exemplars
-    // were requested or not. If they were not, the events that FirstEventObserver has kept are
-    // ignored.
+    // Each combination of observers takes a second to compile. Therefore a traced launch has the
+    // same observers whether exemplars were requested or not. If they were not, the events that
+    // FirstEventObserver has kept are ignored.
+    const auto add_trace = [&](const auto& o) { exemplars ? add_with_firsts(o) : add(o); };
     if (recorder && replay) {
         observe<Profiling>(
             program, launch, memory,
             [&] { return std::make_unique<Profile>(program, groups, *replay, *recorder); },
-            [&](const Profile& o) { exemplars ? add_with_firsts(o) : add(o); });
-    } else if (recorder && exemplars) {
-        observe<Sampling>(
-            program, launch, memory,
-            [&] { return std::make_unique<Sample>(program, groups, *recorder); }, add_with_firsts);
+            add_trace);
     } else if (recorder) {
         observe<Tracing>(
             program, launch, memory,
-            [&] { return std::make_unique<TraceToo>(program, groups, *recorder); }, add);
+            [&] { return std::make_unique<TraceToo>(program, groups, *recorder); }, add_trace);
     } else if (replay) {
         observe<Replaying>(
             program, launch, memory,

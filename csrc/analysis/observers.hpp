@@ -14,11 +14,10 @@ namespace coalesce::analysis {
 // The order matters: an observer must come after the observers whose results it reads.
 // CacheObserver reads results of CountObserver.
 using Counting = sim::Observers<CountObserver, ContentionObserver>;
-using Tracing = sim::Observers<CountObserver, ContentionObserver, TraceObserver>;
+using Tracing =
+    sim::Observers<CountObserver, ContentionObserver, TraceObserver, FirstEventObserver>;
 using Replaying = sim::Observers<CountObserver, ContentionObserver, CacheObserver>;
 using Profiling = sim::Observers<CountObserver, ContentionObserver, CacheObserver, TraceObserver,
                                  FirstEventObserver>;
-using Sampling =
-    sim::Observers<CountObserver, ContentionObserver, TraceObserver, FirstEventObserver>;
 
 }  // namespace coalesce::analysis
