@@ -146,17 +146,19 @@ The table compares each rung with an earlier one, which the column *over* names.
 that the rung is twice as fast. The *measured* gain follows from the times above. The *predicted*
 gain follows from counts alone:
 
-- An H200 counted executed instructions, requests to the load-store unit, and passes of the data
-  stage (the part of L1 that reads data). The table has these counts per multiply-add of a warp.
-- In one cycle, a multiprocessor can issue 4 instructions, start 4 multiply-adds of warps, take 0.8
+- An H200 counted three things: executed instructions, requests to the load-store unit, and passes
+  of the data stage (the part of L1 that reads data). The table has these counts per multiply-add of
+  a warp.
+- In one cycle, a multiprocessor can issue 4 instructions, start 4 of these multiply-adds, take 0.8
   requests, and make one pass ([Caches and time](models.md)). So each unit needs a certain number of
   cycles per multiply-add. The unit that needs the most is the *bound*.
-- The predicted gain is the ratio of the cycles of the two bounds. For example, `naive` needs
-  {naive:.2f} cycles for its passes, and `naive_2d` needs {naive_2d:.2f} cycles for its requests. So
-  the predicted gain is {naive:.2f} / {naive_2d:.2f} = {gain:.2f}.
+- The predicted gain is the number of cycles that the bound of the earlier rung needs, divided by
+  the number for the bound of this rung. For example, `naive` needs {naive:.2f} cycles for its
+  passes, and `naive_2d` needs {naive_2d:.2f} cycles for its requests. So the predicted gain of
+  `naive_2d` over `naive` is {naive:.2f} / {naive_2d:.2f} = {gain:.2f}.
 
-The prediction ignores that warps wait. The text below the table says where this matters. Its
-figures come from counters of the H200, too."""
+The prediction ignores that warps wait. The text below the table says where this matters, with
+figures from counters of the H200."""
 
 # For each rung: the rung with which it is compared, and the text. section() fills in the numbers in
 # braces from `busy`. Names that begin with over_ are numbers of the other rung.
@@ -165,7 +167,7 @@ RUNGS = {
         "",
         """
         Neighbouring lanes read neighbouring rows of `a`. So a load of `a` touches 32
-        cache lines, and takes 32 passes of the data stage. This unit is busy for
+        cache lines, and takes 32 passes of the data stage. The data stage is busy for
         {data:.0f} % of the time.
         """,
     ),
@@ -174,16 +176,16 @@ RUNGS = {
         """
         Neighbouring lanes read the same element of `a` and neighbouring elements of `b`.
         Each load takes one pass. Now the load-store unit is the bound, because each
-        multiply-add needs two loads. The gain is smaller than predicted: the unit is busy
-        for {requests:.0f} % of the time, and warps wait for data from L1 and L2 for
+        multiply-add needs two loads. The gain is smaller than predicted: the load-store
+        unit is busy for {requests:.0f} % of the time, and warps wait for data from L1 and L2 for
         {far:.0f} % of their time.
         """,
     ),
     "coalesced": (
         "naive",
         """
-        The accesses are those of `naive_2d`, but the block has one dimension. The counts
-        are the same, too. The load-store unit is busy for {requests:.0f} % of the time.
+        The accesses and the counts are those of `naive_2d`, but the block has one
+        dimension. The load-store unit is busy for {requests:.0f} % of the time.
         """,
     ),
     "coalesced_swapped": (
@@ -199,7 +201,7 @@ RUNGS = {
         "coalesced",
         """
         The loop is split into tiles, but the tiles are not stored in shared memory. The
-        loads are the same, so the model predicts no change. But there are more
+        loads are those of `coalesced`, so the model predicts no change. But there are more
         instructions, and warps wait for data from L1 and L2 for {far:.0f} % of their time,
         instead of {over_far:.0f} %. The load-store unit is busy for only {requests:.0f} %
         of the time.
@@ -209,7 +211,7 @@ RUNGS = {
         "coalesced",
         """
         The tiles are in shared memory, so few loads go to global memory. But each
-        multiply-add still needs loads, now of shared memory. So the load-store unit stays
+        multiply-add still needs loads, now from shared memory. So the load-store unit stays
         the bound, with fewer requests. It is busy for {requests:.0f} % of the time. Warps
         also wait at barriers, for {barrier:.0f} % of their time.
         """,
@@ -217,10 +219,10 @@ RUNGS = {
     "tiled_transposed": (
         "tiled",
         """
-        The tile of `b` is stored transposed, and its accesses have bank conflicts. So there
+        The tile of `b` is stored transposed, and accesses to it have bank conflicts. So there
         are six times as many passes, and the data stage is busy for {data:.0f} % of the
-        time. The loss is a little smaller than predicted, because the bound of `tiled` is
-        busy for only {over_requests:.0f} % of the time.
+        time. The loss is a little smaller than predicted, because in `tiled`, the
+        bound (the load-store unit) is busy for only {over_requests:.0f} % of the time.
         """,
     ),
     "blocktiled_1d": (
@@ -228,10 +230,10 @@ RUNGS = {
         """
         Each thread computes 8 elements and uses each word of `b` 8 times. So it needs
         fewer requests and passes. But a thread needs more registers, so a multiprocessor
-        holds only {warps:.0f} warps, instead of {over_warps:.0f}. So few warps cannot hide
-        all waits. A warp waits at barriers for {barrier:.0f} % of its time, and for data
-        from L1, L2 and DRAM for {far:.0f} %. The data stage is busy for only {data:.0f} %
-        of the time.
+        holds only {warps:.0f} warps, instead of {over_warps:.0f}. These are too few warps
+        to hide all waits. A warp waits at barriers for {barrier:.0f} % of its time, and for
+        data from L1, L2 and DRAM for {far:.0f} %. The data stage is busy for only
+        {data:.0f} % of the time.
         """,
     ),
     "blocktiled_2d": (
@@ -248,8 +250,8 @@ RUNGS = {
         "blocktiled_2d",
         """
         A load reads 16 bytes per lane, so there are fewer loads to wait for. The gain is
-        larger than predicted, because warps also wait less: for shared memory, they wait
-        for {shared:.0f} % of their time, instead of {over_shared:.0f} %.
+        larger than predicted, because warps also wait less for shared memory:
+        {shared:.0f} % of their time, instead of {over_shared:.0f} %.
         """,
     ),
     "warptiled": (
@@ -265,8 +267,8 @@ RUNGS = {
     "pipelined": (
         "warptiled",
         """
-        Shared memory holds four tiles of each operand. Asynchronous copies fill three of
-        them while the threads multiply the other one. These copies cost more
+        Shared memory holds four tiles of each operand. The threads multiply one of them,
+        and at the same time asynchronous copies fill the other three. These copies cost more
         instructions, so the model predicts a loss. But warps no longer wait for data from
         L1, L2 and DRAM: {far:.0f} % of their time, instead of {over_far:.0f} %. So the
         schedulers are busy for {issue:.0f} % of the time, instead of {over_issue:.0f} %.
@@ -295,7 +297,7 @@ RUNGS = {
         "tma",
         """
         The counts are nearly those of `tma`. But here no kernel packs `a` first: warps
-        transpose its tiles in shared memory. Also, the schedulers are busy for
+        transpose the tiles of `a` in shared memory. Also, the schedulers are busy for
         {issue:.0f} % of the time, instead of {over_issue:.0f} %.
         """,
     ),

@@ -48,10 +48,11 @@ programs unseen patterns`.)
 EXPLANATION = """
 A wavefront is one pass of shared memory. Two metrics count wavefronts:
 
-- `memory_l1_wavefronts_shared` counts the wavefronts that the addresses of the accesses need.
+- `memory_l1_wavefronts_shared` counts the wavefronts that result from the addresses of the
+  accesses.
 - `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*` also counts wavefronts that the hardware adds
-  when several warps want to use L1 at the same time. Their number differs from run to run, so it
-  cannot be predicted.
+  when several warps want to use L1 at the same time. The number of these additional wavefronts
+  differs from run to run, so it cannot be predicted.
 
 The last section of this page compares both metrics in kernels with only one warp, where the
 hardware adds no such wavefronts.
@@ -234,9 +235,9 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/programs.cu`. The rules by which the "
-        "simulator counts were fixed before these kernels were written. The counts of "
-        "the GPU were recorded on {date}.".format(**sets["programs"].recording)
+        "These kernels are in `tests/kernels/programs.cu`. They were written after the "
+        "simulator's rules of counting had been fixed. The counts of the GPU were recorded on "
+        "{date}.".format(**sets["programs"].recording)
     )
     yield ""
     yield from sets["programs"].table({**COLUMNS, **ATOMIC_COLUMNS})
@@ -255,11 +256,11 @@ def counted() -> Iterator[str]:
     yield "## One access of one warp"
     yield ""
     yield (
-        "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp. It ran with "
-        "many patterns. A pattern is a combination of addresses (at a stride, permuted, equal or "
-        "scattered) and active lanes (all or some). The column *all equal* has the number of "
-        "patterns in which all predictions are right. For the other patterns, the column *differ* "
-        "names the metrics whose predictions are wrong."
+        "Each kernel of `tests/kernels/patterns.cu` executes one access in one warp, and "
+        "ran with many patterns. A pattern is a combination of addresses (at a stride, permuted, "
+        "equal or scattered) and active lanes (all or some). The column *all equal* has the number "
+        "of patterns in which all predictions are right. For the other patterns, the column "
+        "*differ* names the metrics whose predictions are wrong."
     )
     yield ""
     yield from table(["kernel", "patterns", "all equal", "differ"], pattern_rows(sets["patterns"]))
@@ -269,7 +270,7 @@ def unexplained(wrong: Iterable[str]) -> str:
     """Return the sentence about the wrong metrics that `p.inexact` does not name."""
     listed = ", ".join(wrong)
     if not listed:
-        return "It names all wrong metrics of these kernels."
+        return "For these kernels, `p.inexact` names all wrong metrics."
     return f"These metrics are wrong, but `p.inexact` does not name them: {listed}."
 
 

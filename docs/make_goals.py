@@ -189,10 +189,10 @@ how the figures were measured, what was tried, and what to try next."""
 _PRODUCTS = """\
 The first table is for float32. A figure is the time of cuBLAS divided by the time of the fastest
 variant: above 1, the variant is faster. A product of up to 1024 x 1024 x 1024 was repeated up to
-100 times in a row, in a CUDA graph. So the figure is that of many small products in a loop."""
+100 times in a row, in a CUDA graph. So at these sizes, the figure is for a loop of products."""
 
 _TENSOR_CORES = """\
-The next table has the same figures for the variants on tensor cores. Each of them is compared with
+The next table has such ratios for the variants on tensor cores. Each variant is compared with
 cuBLAS in the same precision, except `tf32x3`, which is compared with cuBLAS in float32."""
 
 _SPEEDS = """\

@@ -19,15 +19,15 @@ HEAD = """\
 *Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
 
 These are the instructions that the simulator executes. There are two lists, because the simulator
-executes two kinds of code. To count, it executes machine code of compute capability 9.0. For
-everything else, such as launches, checks, traces and steps, it executes PTX, NVIDIA's assembly
-language.
+executes two kinds of code. To count the memory accesses of a kernel, it executes machine code of
+compute capability 9.0. For everything else, such as launches, checks, traces and steps, it executes
+PTX, NVIDIA's assembly language.
 
-If the simulator does not know an instruction of the PTX, or its type or modifier, it raises an
-`UnsupportedInstruction` before anything runs. The error names the instruction and its line. [Adding
-an instruction](adding_an_instruction.md) shows how to add a row to these tables.
+If the PTX has an instruction, a type or a modifier that the simulator does not know, the simulator
+raises an `UnsupportedInstruction` before anything runs. The error names the instruction and its
+line. [Adding an instruction](adding_an_instruction.md) shows how to add a row to these tables.
 
-The tables use these terms ([the glossary](../notebooks/glossary.md) explains all others):
+The tables use these terms ([the glossary](../notebooks/glossary.md) explains all other terms):
 
 - *Special register*: a register whose value the hardware provides, such as `%tid.x`, the x index of
   a thread.
@@ -41,8 +41,8 @@ The tables use these terms ([the glossary](../notebooks/glossary.md) explains al
 - *Fragment*: the part of a small matrix that one lane holds in its registers.
 - *Phase*: an mbarrier (a barrier in shared memory) is used again and again. A phase ends when all
   expected threads and bytes have arrived, and then the next phase begins.
-- *Convergence barrier*: a register of machine code. If the lanes of a warp diverge, it stores which
-  lanes must wait for each other.
+- *Convergence barrier*: a register of machine code. If the lanes of a warp diverge, the register
+  stores which lanes must wait for each other.
 """
 
 SECTION = re.compile(r"^// ---- (?P<language>PTX|machine code): (?P<title>.*) ----$")

@@ -33,8 +33,8 @@ _METHOD = """\
 Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chooses
 up to 18 kernels of each repository by a hash of their names, so the choice does not depend on what
-they do. If the CUDA compiler refuses to compile a kernel, the next kernel replaces it. The end of
-this page lists the replaced kernels.
+the kernels do. If the CUDA compiler refuses to compile a kernel, the next kernel replaces it. The
+end of this page lists the replaced kernels.
 
 Each file was passed to `coalesce.Kernel` without changes. The script makes up arguments from the
 types of the parameters. Made-up arguments do not work for every kernel. For example, some kernels
@@ -50,7 +50,7 @@ The results are compared with up to two independent references:
 These are the outcomes:
 
 - *right*: the kernel wrote or printed something, at least one reference has the same result, and
-  none has another result.
+  no reference has another result.
 - *wrong*: the result differs from a reference, and [the check](checks.md) finds no mistake in the
   kernel.
 - *not defined*: the result differs from a reference, but CUDA does not define which result is
@@ -58,7 +58,8 @@ These are the outcomes:
 - *not compared*: the kernel ran to its end, but there is no reference. For example, g++ does not
   compile the kernel.
 - *nothing written*: the kernel ran to its end, but wrote and printed nothing with these arguments.
-- *fault*: the kernel accesses memory outside its arrays with all arguments that the script made up.
+- *fault*: the script made up several sets of arguments, and with each of them, the kernel accesses
+  memory outside its arrays.
 - *refused*: coalesce does not compile the kernel, does not simulate it, or does not support the
   type of one of its arguments.
 - *too long*: the kernel did not compile in 200 s.
@@ -70,12 +71,12 @@ The launches of {launched} kernels were repeated on a GPU, in two runs on {date}
 launched with only one block. These are the outcomes, with the numbers of kernels:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
-- *atomics* ({atomics}): floats differ by rounding, because atomics add them in any order.
+- *atomics* ({atomics}): floats differ by rounding, because atomics add them in no fixed order.
 - *rounding* ({rounding}): floats differ by rounding for another reason. Most of these kernels use
   approximate functions of the GPU, such as `__expf` or `rsqrtf`.
 - *order* ({order}): the kernel uses the results of atomics as indices. A GPU executes atomics in
-  another order, so the results of the kernel are in another order, too.
-- *addresses* ({addresses}): the kernel writes addresses, and a GPU has other addresses.
+  another order than the simulator, so it also stores the results of the kernel in another order.
+- *addresses* ({addresses}): the kernel writes addresses, which are different on a GPU.
 - *not defined* ({undefined}): the results differ, but CUDA does not define them, because the kernel
   has a race or reads memory that nobody wrote.
 - *different* ({different}): the results differ for another reason.
@@ -83,9 +84,9 @@ launched with only one block. These are the outcomes, with the numbers of kernel
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-{launches} of these launches were also measured with Nsight Compute. coalesce calls {metrics:,}
-counts of these launches exact. In {unlike} of these launches, such a count differs from that of the
-GPU.
+{launches} of these launches were also measured with Nsight Compute. For these launches, coalesce
+reports {metrics:,} counts as exact. In {unlike} of these launches, the GPU has another number for
+at least one of these counts.
 """
 # Why a count of a launch may differ.
 _NOTES = {

@@ -184,24 +184,25 @@ _UNITS = """\
 Measured on an {gpu} (NVRTC {nvrtc}) on {date}, with commit {commit}, by `{command}`. Nsight Compute
 counted the cycles of one product of two {size} x {size} matrices. The columns are:
 
-- *issue slots*: a multiprocessor has four schedulers, and each can issue one instruction per cycle.
-  This is the share of the slots that were used.
+- *issue slots*: how many of the issue slots were used. A multiprocessor has four schedulers, and
+  each has one slot per cycle, in which it can issue an instruction.
 - *of them FMA*: the share of the issued instructions that ran in the float32 pipes. In a float32
-  kernel, nearly all of them are multiply-adds.
-- *active*: the share of the time in which a multiprocessor had work, as a mean over all of them.
-- *float32 peak*: the product of the three columns before. This is the share of the float32 peak at
-  the clock of this run.
+  kernel, nearly all instructions in these pipes are multiply-adds.
+- *active*: the share of the time in which a multiprocessor had work, as a mean over all
+  multiprocessors.
+- *float32 peak*: the share of the GPU's float32 peak that the kernel reached, at the GPU's clock in
+  this run. It is the product of the three columns before.
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
-- *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction,
-  and how many warps waited for each reason, on average. `dispatch_stall` includes conflicts of
-  register banks (two operands of an instruction are in the same bank). `not_selected` means that
-  the scheduler chose another warp."""
+- *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction.
+  The number after a reason says how many warps waited for this reason, on average.
+  `dispatch_stall` includes conflicts of register banks (two operands of an instruction are in the
+  same bank). `not_selected` means that the scheduler chose another warp."""
 
 _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
 
 `coalesce.matmul` has many variants: kernels that compute the same matrix product. Most of them are
-faster than the variant before, so this page calls them the rungs of a ladder. The page compares the
+faster than the previous one, so this page calls them the rungs of a ladder. The page compares the
 speed of the rungs with the speed of cuBLAS, NVIDIA's library. [The
 glossary](../notebooks/glossary.md) explains the terms, and [lesson
 7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
@@ -213,7 +214,8 @@ How the times were measured:
 - `coalesce.benchmark` measured the times, and checked every result against a product in float64.
 - Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. A time is the median of
   several runs. In a run, a CUDA graph repeats a short product up to 100 times.
-- Some rungs first copy an operand in another order (they pack it). The time includes this copy.
+- Some rungs first pack an operand: they copy its elements in another order. The time includes this
+  copy.
 - The L2 cache is not cleared between two runs of a rung, so it can hold data of the previous run.
 - cuBLAS does not use TF32, a format with fewer bits, unless TF32 is named."""
 
@@ -239,7 +241,7 @@ _OTHER = """\
 ## The same on an H100
 
 The kernels were also measured on an H100, which has the same chip as an H200, but slower memory.
-Their tile sizes were chosen on the H200, so other tile sizes may be faster on the H100."""
+The kernels' tile sizes were chosen on the H200, so other tile sizes may be faster on the H100."""
 
 _LIMITS = """\
 ## What limits the fastest kernels
@@ -271,10 +273,10 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
 - **No packing.** In an earlier version, another kernel packed A before the product. Now the kernel
   itself transposes A in shared memory. This raised the ratio to cuBLAS from 1.025 to 1.05 at 2048,
   and from 0.99 to 1.08 for 8192 x 512 x 4096.
-- **Other positions of the lanes**, as in `split_k`. The kernel became slower: by 0.7 % at 2048 and
-  4096, and by 1.1 % at 8192. The reason is not known.
-- **Fewer tests of barriers.** In one test, only one warp tested the barriers while it waited. In
-  another test, the warps that transpose paused from time to time. Both had no effect.
+- **Other positions of the lanes** in the tile of a warp, as in `split_k`. The kernel became slower:
+  by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
+- **Fewer tests of barriers.** In one version, only one warp tested the barriers while it waited.
+  In another version, the transposing warps paused from time to time. Neither changed the speed.
 - **No work at the end of a tile.** There, the kernel exchanges partial sums and stores the result.
   A kernel without the exchange and a kernel without the stores have wrong results, but they show
   what this work costs: nothing, at 2048, 4096 and 8192.
@@ -284,33 +286,34 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
   reached 47 instead of 43 TFLOP/s on an H100. But `split_k` is faster.
 
 **Next.** Avoid conflicts of register banks. If two successive multiply-adds have an operand in
-common, the second need not read it again. The source has such an order, but ptxas, the assembler,
-changes it.
+common, the second need not read it again. In the source, the multiply-adds have such an order,
+but ptxas, the assembler, changes the order.
 
 ### `split_k`
 
 **Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
 at a time. In the product of 256, a block has only a few iterations, and spends most of its time
-waiting for the data of the first one. For 16384 x 128 x 2048, the kernel spends about 5 % of its
-time (8.6 microseconds) outside the main loop: at its start, and at the end of each tile.
+waiting for the data of the first iteration. For 16384 x 128 x 2048, the kernel spends about 5 % of
+its time (8.6 microseconds) outside the main loop: at its start, and at the end of each tile.
 
 **Tried.**
 
-- **Other positions of the lanes.** Lanes that load the same elements are now close to each other,
-  so a load of B takes 2 wavefronts instead of 4. On an H100, this raised the ratio to cuBLAS from
-  0.949 to 0.986 for 16384 x 128 x 2048, from 1.148 to 1.177 for 1024, and from 1.376 to 1.413 for
-  the product of 256.
+- **Other positions of the lanes** in the tile of a warp. Lanes that load the same elements are now
+  close to each other, so a load of B takes 2 wavefronts instead of 4. On an H100, this raised the
+  ratio to cuBLAS from 0.949 to 0.986 for 16384 x 128 x 2048, from 1.148 to 1.177 for 1024, and
+  from 1.376 to 1.413 for the product of 256.
 - **Other orders of the instructions.** A search timed 388 versions of the main loop for 16384 x 128
-  x 2048. The kernel follows the fastest. Together with the new positions of the lanes, this raised
-  the ratio from 0.970 to 1.030 for this shape, from 1.148 to 1.187 at 1024, and from 1.060 to 1.071
-  at 1000.
-- **Two sums at once.** With `TILE=32` and `TILE=64`, a block also adds sums of the other block of
-  its cluster. A lane now reads two neighbouring sums at once. This raised the ratio from 1.045 to
-  1.148 for the product of 512 on an H100.
-- **Copies spread over time.** Only a few copies start in each step of k. When all copies of a stage
-  started at once, loads from shared memory had to wait, and the product of 1024 took 17 % longer.
+  x 2048. The kernel follows the fastest version. Together with the new positions of the lanes, this
+  raised the ratio from 0.970 to 1.030 for this shape, from 1.148 to 1.187 at 1024, and from 1.060
+  to 1.071 at 1000.
+- **Two sums at once.** With `TILE=32` and `TILE=64`, two blocks form a cluster, and each block
+  reads partial sums from the shared memory of the other one. A lane now reads two neighbouring sums
+  at once. This raised the ratio from 1.045 to 1.148 for the product of 512 on an H100.
+- **Copies spread over time.** A stage has several steps of k, and only a few copies start in each
+  step. When all copies of a stage started at once, loads from shared memory had to wait, and the
+  product of 1024 took 17 % longer.
 - **Loads written in PTX.** When the loads from shared memory were written in C++, NVRTC moved them,
-  and each compilation of the same source gave other machine code.
+  and each compilation of the same source gave different machine code.
 
 **Next.** Tensor maps could copy whole tiles of A. Then the kernel could transpose the tiles in
 shared memory, as `tensor_map` does.
@@ -318,7 +321,7 @@ shared memory, as `tensor_map` does.
 ### `bf16` and `tf32`
 
 **Limit.** At 4096 and 8192 the GPU reaches its power limit and lowers its clock. At 2048 a block
-computes only one tile. So its tensor cores are idle while the kernel starts, and while it writes
+computes only one tile. So the tensor cores are idle while the kernel starts, and while it writes
 the result.
 
 **Tried.**
@@ -338,8 +341,9 @@ lowers its clock.
 
 **Tried.**
 
-- **Loads of 8 bytes per lane** from shared memory, instead of 16. The values of the longer loads
-  had to be moved to other registers, and the kernel reached only 84 to 88 % of the speed of cuBLAS.
+- **Loads of 8 bytes per lane** from shared memory, instead of 16. With the longer loads, the kernel
+  had to move the loaded values to other registers, and reached only 84 to 88 % of the speed of
+  cuBLAS.
 - **The instruction for K = 16** (`mma.m16n8k16.f64`) instead of the one for K = 8. This made the
   kernel 2 to 3 % slower.
 """

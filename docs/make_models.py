@@ -42,31 +42,31 @@ request. On a GPU, some warps are ahead of others, unless barriers keep them tog
 a kernel has no barriers, each warp of the model starts after a random number of rounds (fewer than
 64).
 
-Often, many blocks of a grid make the same requests, only at other addresses. The model replays at
-most eight of these blocks, each with other random numbers. The other blocks get the results of
+Often, the requests of many blocks of a grid differ only in their addresses. The model replays at
+most eight of these blocks, each with different random numbers. The other blocks get the results of
 these eight in turn.
 
 L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
 use. If several blocks run on a multiprocessor, each of them gets an equal part of L1.
 
-A store writes its data to L2. L1 does not keep the data, but it reserves a line for them. So
-another line may be evicted.
+A store writes its data to L2. L1 does not keep the data, but it reserves a line for the data. For
+this, another line may be evicted.
 
 ## The models of L2 and DRAM
 
-L2 is the cache that all multiprocessors share. Which data it holds depends on the order of the
-accesses of all blocks.
+L2 is the cache that all multiprocessors share. The order of the accesses of all blocks decides
+which data L2 holds.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. When a block ends,
 the next one starts. The model does the same. On a GPU, one block is soon ahead of another, even if
 both start together and have the same work. In the model, random numbers decide which blocks get
-ahead. Their size was fitted to the tiled matrix products.
+ahead. The size of the random numbers was fitted to the tiled matrix products.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, multiprocessors are in groups of
-about 16, called GPCs. If a multiprocessor reads a sector while another one of its group still waits
-for the same sector, the two reads are merged into one. The *L2 Request Coalescer* (LRC) does this.
-In the model, a multiprocessor waits 200 cycles for a sector that L2 has, and 600 cycles for other
-sectors. Both figures were fitted to the merged reads of the variant `gather`.
+about 16, called GPCs. If a multiprocessor reads a sector while another multiprocessor of the same
+group still waits for this sector, the two reads are merged into one. The *L2 Request Coalescer*
+(LRC) does this. In the model, a multiprocessor waits 200 cycles for a sector that L2 has, and 600
+cycles for other sectors. Both figures were fitted to the merged reads of the variant `gather`.
 
 **Partitions.** Some GPUs have an L2 of two halves, the partitions. A multiprocessor reads from the
 nearer partition. If all multiprocessors read the same data, both partitions hold a copy.
@@ -76,8 +76,8 @@ save time. L2 is divided into sets of lines. The model chooses some of the sets 
 all), and leaves out the requests to all other sets. From the sample, it estimates the hit rates,
 the merged reads, and the bytes that DRAM transfers because L2 has evicted lines.
 
-**DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. A line that a kernel has changed is
-written to DRAM when L2 needs its space for other data.
+**DRAM.** L2 reads from DRAM in pieces of 64 bytes, half a line. If a kernel has changed a line, L2
+writes the line to DRAM when L2 needs the space for other data.
 
 ## The model of time
 
@@ -103,33 +103,33 @@ longer. To estimate this, the model follows one warp through the machine code. T
 for how many cycles and for which results an instruction must wait. The model of the caches says how
 often L1, L2 and DRAM serve an access. This gives the time of an average warp. A block lasts as long
 as its slowest warp. So the time is increased if some warps execute more instructions than the
-average.
+average warp.
 
 **The data stage of L1** reads the data. In one cycle, each of the 32 banks delivers one word of
 shared memory or of the cache. L1 must also look up where the lines are. It divides the lines into
 sets. In one cycle, it can look up at most four lines, and only lines of different sets. The rule
-that assigns addresses to sets was derived from the counters of single loads, and predicts them
-exactly (`tests/data/tag_sets_h200.json`).
+that assigns addresses to sets was derived from the counters of single loads, and predicts these
+counters exactly (`tests/data/tag_sets_h200.json`).
 
-**Tensor cores.** A multiprocessor has four tensor cores. A product of a warp (`mma.sync`) keeps one
-of them busy for a certain number of cycles, which was recorded on an H200
+**Tensor cores.** A multiprocessor has four tensor cores. A matrix product of a warp (`mma.sync`)
+keeps one tensor core busy for a certain number of cycles, which was recorded on an H200
 (`tests/data/mma_counters_h200.json`). The modelled times of tensor cores were not compared with
 measured times. A GPU that multiplies for a long time lowers its clock, and is then slower than the
 model says.
 
-**Atomics.** L2 executes atomics on the same sector one after another. For each of them, an H200
+**Atomics.** L2 executes atomics on the same sector one after another. For each atomic, an H200
 needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.txt`).
 
 ## Limits of the models
 
 - Caches are empty at the start.
-- If a grid is large, the models use only its first blocks: at least twice as many as the GPU runs
-  at the same time. The models assume that the other blocks behave in the same way.
+- If a grid is large, the models use only its first blocks: at least twice as many blocks as the GPU
+  runs at the same time. The models assume that the other blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
-- The time of a kernel is not modelled if it has bulk copies (`cp.async.bulk`, tensor maps) or
-  products of warpgroups (`wgmma`). The cost of these instructions is not known.
-- Sometimes the simulator cannot read the machine code of a kernel, and counts its PTX. The time of
-  such a kernel is not modelled if it uses tensor cores.
+- If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
+  its time is not modelled. The cost of these instructions is not known.
+- Sometimes the simulator cannot read the machine code of a kernel, and uses its PTX instead. If
+  such a kernel uses tensor cores, its time is not modelled.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
   `Timing.no_time` and `Profile.not_modelled` give the reason.
 
@@ -137,7 +137,7 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
 
 A kernel is compiled for the architecture of the simulated GPU. CUDA 13 no longer supports the
 compute capability 7.0. So kernels for `sim:v100` are compiled for the oldest architecture that CUDA
-supports.
+13 supports.
 
 The models use the figures of this table. They also use constants that were recorded on an H200, and
 are the same for every simulated GPU. **Only the H200 was compared with hardware.**"""
@@ -159,21 +159,23 @@ Two kinds of columns need an explanation:
 
 These errors are known:
 
-- **Wrong order:** eight pairs of variants. By the model, the first variant of a pair is faster. On
-  the GPU, it takes more than 10 % longer than the second. The reason is not known. The pairs are:
+- **Wrong order:** eight pairs of variants. In the model, the first variant of a pair is faster. On
+  the GPU, the first variant takes more than 10 % longer than the second. The reason is not known.
+  The pairs are:
   - of `matmul`: `coalesced` and `naive_2d` at 512; `vectorized` and `corner_turned_padded` at 1024;
     `untiled` and `coalesced` at 4096;
   - of `transpose`: `naive_write` and `vectorized` at 512; `vectorized` and `padded` at 1024;
   - of `row_sums`: `vectorized` and `warp_per_row` at 512 and at 2048; `vectorized` and
     `block_per_row` at 2048.
-- **Too many merged reads:** `offset`. In this kernel, two successive blocks read the sector at the
-  border between them. The model merges many of these reads, and the GPU merges none of them. The
-  reason is that nobody knows which multiprocessors of a GPU are in the same group.
+- **Too many merged reads:** `offset`. In this kernel, two successive blocks both read the sector at
+  the border between their elements. The model merges many of these reads, and the GPU merges none
+  of them. The model assumes that multiprocessors with neighbouring numbers are in the same
+  group. NVIDIA does not publish the real groups.
 - **Too many merged reads:** `naive_2d`, `untiled`. In these kernels, no barrier keeps the warps
   together. On a GPU, some warps get further and further ahead of others, so they read the same data
-  at different times. In the model, they stay closer together.
-- **Too many L1 hits:** `naive_read`. Its warps store to cache lines to which other warps have
-  stored before. The model counts more of these stores as hits than the GPU does.
+  at different times. In the model, the warps stay closer together.
+- **Too many L1 hits:** `naive_read`. The warps of this kernel store to cache lines to which other
+  warps have stored before. The model counts more of these stores as hits than the GPU does.
 - **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
   other, L1 merges some of these stores. The rule is not known. The model merges 70 % of them.
 - **Too many bytes of DRAM:** `naive_2d` and `untiled` at 4096. On the GPU, the blocks of these
@@ -194,8 +196,8 @@ tested with two sets of other kernels:
 
 - `programs` are the kernels of `tests/kernels/programs.cu`.
 - `unseen` are the kernels of `tests/kernels/unseen_*.cu`. They were recorded ({date}) before
-  anybody knew what the models predict for them. But every second of these kernels was later used to
-  improve two models: those of atomics, and of stores to parts of a sector.
+  anybody knew what the models predict for them. But half of these kernels were later used to
+  improve two models: the model of atomics, and the model of stores to parts of a sector.
 
 This table has a row for each set. A cell has the median error, and then the largest error in
 brackets. Errors of hit rates are in percentage points:

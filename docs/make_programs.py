@@ -110,9 +110,9 @@ results were compared with those of Rodinia's OpenMP programs, or with NumPy. Th
 cfd and hybridsort run with smaller inputs than Rodinia's. Three programs were not run: mummergpu,
 and two that need videos (heartwall and leukocyte).
 
-The programs are not in this repository, nor is the list that says how each program is built and how
-its results are compared. `benchmarks/programs.py` runs any such list, and says what the list has to
-contain.
+The programs are not in this repository. The list that says how each program is built, and how its
+results are compared, is not here either. `benchmarks/programs.py` runs the programs of any such
+list, and says what the list has to contain.
 
 Three programs of Rodinia have mistakes:
 
@@ -135,8 +135,8 @@ programs run with smaller inputs and fewer repetitions than usual. Five of them 
 - segsort executes a shuffle in a branch that only some lanes take, but the mask of the shuffle
   names all lanes. CUDA does not define what happens then.
 
-A GPU does not report such mistakes. On an H200, bscan also says that its results are wrong, btree,
-histogram and segsort report success, and threadcpy did not end within 30 s."""
+A GPU does not report such mistakes. On an H200, bscan also says that its results are wrong. The
+programs btree, histogram and segsort report success. threadcpy did not end within 30 s."""
 
 
 def main() -> None:

@@ -279,8 +279,8 @@ lessons.predict(
 
 # %% [markdown]
 # What matters is *which element each lane accesses*: neighbouring lanes need neighbouring values of `col`. With `row = t
-# / 32, col = t % 32` they have neighbouring values, in both blocks. With `row = t % 32, col = t / 32` they do not. Lesson
-# 2 counts the cost.
+# / 32, col = t % 32`, they have neighbouring values, whether the block is flat or not. With `row = t % 32, col = t /
+# 32`, they do not. Lesson 2 counts the cost.
 
 # %% [markdown]
 # ## Exercises

@@ -269,8 +269,8 @@ axes = coalesce.plots.sweep(data, theme="transparent")
 # the **latency** of the memory: the time until the data of a load arrive.
 #
 # Each thread makes one load of 4 bytes and ends. So at any moment, only a few bytes are on their way from the memory to
-# the GPU. These are too few to keep the memory busy. If this explanation is right, wider loads must help: each request
-# of 16-byte loads brings 4 times as many bytes.
+# the GPU. These are too few to keep the memory busy. If this explanation is right, wider loads must help: a request
+# with 16 bytes per lane brings 4 times as many bytes as a request with 4 bytes per lane.
 
 # %%
 large = np.zeros(1 << 24, np.float32)
@@ -353,7 +353,7 @@ lessons.predict(
 
 # %% [markdown]
 # A DRAM never delivers a single byte: for each address, it delivers a **burst** of several bytes. So scattered accesses
-# waste bandwidth. A tutorial reports that its bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This
+# waste bandwidth. A tutorial reports that the bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This
 # is a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which
 # stride it measured. Two cases are possible:
 #
@@ -473,7 +473,8 @@ print(lessons.exercise("pair_means").check(pair_means))
 #   16 sectors.
 # - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
 #   one sector more.
-# - With a stride of s elements, a request touches s times as many sectors, but at most one sector per lane.
+# - With a stride of s elements, a request touches s times as many sectors as with stride 1, but at most one
+#   sector per lane.
 # - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if, at any moment, many
 #   bytes are on their way to the GPU.
 

@@ -40,9 +40,9 @@ lessons.times("matmul", ["naive", "coalesced"])
 # %% [markdown]
 # ## The first kernel
 #
-# BLAS, a standard interface of libraries, defines the operation as `out = alpha * a @ b + beta * c`. Here, `alpha` is 1
-# and `beta` is 0, so the result is the product `a @ b`. `a` has M x K elements, and `b` has K x N. Each thread computes
-# one element `(row, col)` of the result. For this, it walks along a row of `a` and down a column of `b`.
+# BLAS, a standard interface of libraries, defines a matrix product as `out = alpha * a @ b + beta * c`. Here, `alpha`
+# is 1 and `beta` is 0, so the result is the product `a @ b`. `a` has M x K elements, and `b` has K x N. Each thread
+# computes one element `(row, col)` of the result. For this, it walks along a row of `a` and down a column of `b`.
 
 # %%
 lessons.code("matmul", "naive")
@@ -70,9 +70,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The `if` on `row` and `col` makes the threads beyond the matrix do nothing. What happens if the kernel tests only the
-# row? The next kernel does so. The result has 100 rows and 70 columns, but the blocks cover 96 columns. In each of the
-# 100 rows, 26 threads write to wrong places: 2,600 threads in all.
+# Because of the `if` on `row` and `col`, the threads beyond the matrix do nothing. What happens if the kernel tests
+# only the row? The next kernel does so. The result has 100 rows and 70 columns, but the blocks cover 96 columns. In
+# each of the 100 rows, 26 threads write to wrong places: 2,600 threads in all.
 #
 # `check` finds two kinds of mistakes here: accesses outside the arrays, and **races**. In a race, two threads access
 # the same element in no fixed order, and at least one of them writes. For example, blocks run in any order. So a thread
@@ -162,9 +162,9 @@ p_naive
 # %% [markdown]
 # ## The fix: two lines
 #
-# `threadIdx.x` must count columns. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is enough to
-# swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks still have
-# 32 x 32 threads. Marks show the lines that are new, compared with `naive`:
+# `threadIdx.x` must count columns. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is enough
+# to swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks still
+# have 32 x 32 threads. Marks show the lines that differ from `naive`:
 
 # %%
 lessons.code("matmul", "naive_2d", since="naive")
@@ -215,7 +215,7 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
 # The kernel became 12.6 times as fast, but it touches only 6.6 times fewer sectors. Does `naive` also read more from
-# DRAM? No, as the next cells show, so there must be another reason. The cells profile matrices of 512 x 512, which are
+# DRAM? No, as the next cells show. So there must be another reason. The cells profile matrices of 512 x 512, which are
 # large enough to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how
 # long each resource of the GPU is busy.
 #
@@ -228,8 +228,8 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.
 #
-# The multipliers compute at the same time. The resource that needs the most time decides how long the kernel takes. It is
-# called the **bound**.
+# While data passes through these resources, the multipliers compute. The resource that needs the most time decides how
+# long the kernel takes. This resource is called the **bound**.
 
 
 # %%
@@ -337,7 +337,7 @@ for name, p in big.items():
 # ```
 #
 # The variant `coalesced_swapped` computes `row` and `col` in this way, with `/` for the column and `%` for the row. (It
-# swaps `blockIdx.x` and `blockIdx.y`. This makes no difference within a warp.)
+# also swaps `blockIdx.x` and `blockIdx.y`. This makes no difference within a warp.)
 
 
 # %%

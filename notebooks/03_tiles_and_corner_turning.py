@@ -80,7 +80,7 @@ lessons.predict(
 # Four threads use each element in shared memory: the threads of one row or of one column of the block. Without a tile,
 # each of these threads would load the element from global memory. So a tile changes **how often** an element is loaded.
 # In the tiled kernel, the loads of `a` and of `b` both go along rows, so both are coalesced. In the kernel without
-# tiles (`coalesced`), the load of `b` does so, too.
+# tiles (`coalesced`), the load of `b` goes along rows, too.
 #
 # ## The kernel
 
@@ -232,14 +232,14 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Arithmetic intensity** is the number of operations per loaded byte. Many texts use this number to explain why such a
+# **Arithmetic intensity** is the number of operations per loaded byte. Many texts use this number to explain why a
 # kernel is fast or slow. Let us compute the number. With a tile of `a` and a tile of `b`, a block makes T · T · T
 # multiplications and as many additions: 2 T³ operations. The two tiles have 2 T² floats of 4 bytes. So the arithmetic
 # intensity is 2 T³ / (2 T² · 4 bytes) = T / 4 operations per byte.
 #
-# According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. This is 14
-# operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be the
-# limit. If this were true, the kernel would use the whole bandwidth of the memory. But the cell above shows that it
+# According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. The ratio
+# is 14 operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be
+# the limit. If this were true, the kernel would use the whole bandwidth of the memory. But the cell above shows that it
 # needs far less.
 #
 # The limit is inside the multiprocessor. For every multiplication, a warp loads from *shared* memory, and the load-store
@@ -304,7 +304,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Several blocks load the same elements. Shared memory cannot save these loads, because it belongs to one block. But two
+# Several blocks load the same elements. Shared memory cannot avoid these loads, because each block has its own. But two
 # units behind L1 can help, because several blocks use them:
 #
 # - The **L2 cache**. When the first block needs a sector, the sector comes from DRAM to L2. Blocks that load the sector
@@ -627,8 +627,8 @@ print(lessons.exercise("corner").check(corner))
 # **To remember**
 # - Tiles reduce how *often* global memory is read: with tiles of width T, one load of an element replaces T loads. A
 #   kernel with tiles needs two barriers per phase.
-# - With a tile, threads can load elements in the order that is best for global memory. Then they can use them in the
-#   order that the algorithm needs.
+# - With a tile, threads can load elements in the order that is best for global memory. Then the threads can use the
+#   elements in the order that the algorithm needs.
 # - Shared memory has 32 banks. If the rows of a tile have an odd number of words, reading a column has no bank conflicts.
 # - Is the memory the limit? Compare the bytes that the kernel asks for with the bytes that the memory delivered.
 

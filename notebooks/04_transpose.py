@@ -37,8 +37,8 @@ a = rng.random((128, 128), dtype=np.float32)
 # ## Two simple kernels
 #
 # A warp moves 32 elements. If it reads them along a row of `a`, it must write them down a column of the result. If it
-# reads them down a column of `a`, it writes them along a row. These are the two kernels. Their blocks have 32 x 8 threads
-# and move tiles of 32 x 32 elements, four per thread:
+# reads them down a column of `a`, it writes them along a row. So there are two simple kernels. Their blocks have 32 x 8
+# threads and move tiles of 32 x 32 elements, four per thread:
 
 # %%
 lessons.code("transpose", "naive_read")

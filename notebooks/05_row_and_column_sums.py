@@ -146,8 +146,8 @@ lessons.predict(
 # memory. With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of
 # the lane whose number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone.
 #
-# `column_tiles` shares the work on columns. In this kernel, 32 warps have 32 columns. Each warp adds up a part of each
-# column, and at the end these sums are added. Here are `warp_per_row` and `column_tiles`:
+# In `column_tiles`, the 32 warps of a block compute the sums of 32 columns. Each warp adds up a part of each column,
+# and at the end the sums of the parts are added. Here are `warp_per_row` and `column_tiles`:
 
 # %%
 lessons.code("row_sums", "warp_per_row")
@@ -298,8 +298,8 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 # <details><summary>Our answer</summary>
 #
 # The third: something outside the kernel. A speed of 7 GB/s is typical of the bus between the host and a GPU. The
-# memory of that GPU gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help: `block_per_row` is
-# nine times as fast as `thread_per_row`. Even `thread_per_row` reaches more than 500 GB/s there.
+# memory of the tutorial's GPU gives 1,600 GB/s. And on the GPU of the table above, coalesced loads do help:
+# `block_per_row` is nine times as fast as `thread_per_row`. Even `thread_per_row` reaches more than 500 GB/s there.
 #
 # In both of the tutorial's programs, `row_sums` is launched first, so it is the first kernel that accesses the data.
 # Perhaps the data are moved to the GPU only at the first access. Then the first kernel must wait for the bus, whatever it
@@ -367,9 +367,9 @@ lessons.predict(
 # Be careful with the word *wavefront*. For AMD, a wavefront is what CUDA calls a warp. In Nsight Compute, it is the work
 # that shared memory does in one cycle: an access with a bank conflict takes several wavefronts.
 #
-# AMD's profiler is `rocprof`. It takes the names of counters from a file, `rocprof -i counters.txt ./program`, with a
-# line such as `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer the questions of this lesson
-# ([AMD's list for the
+# AMD's profiler is `rocprof`. The command `rocprof -i counters.txt ./program` reads names of counters from the file
+# `counters.txt`, for example from the line `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer
+# the questions of this lesson ([AMD's list for the
 # MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
 #
 # | question | Nsight Compute | rocprof |

@@ -122,8 +122,9 @@ lessons.predict(
 # %% [markdown]
 # ## 4. "Here is the coalesced kernel: flatten the block, divide, take the remainder"
 #
-# Some tutorials flatten the block of the kernel. Then they compute the column with `/` and the row with `%`, as in the
-# kernel below. (The kernel below also exchanges the axes of the grid. This makes no difference within a warp.)
+# Some tutorials flatten the block of the kernel: they make it one-dimensional. Then they compute the column with `/`
+# and the row with `%`, as in the kernel below. (The kernel below also exchanges the axes of the grid. This makes no
+# difference within a warp.)
 
 # %%
 lessons.code("matmul", "coalesced_swapped")
@@ -350,7 +351,7 @@ lessons.predict(
 # %% [markdown]
 # ## 11. "Slow, so its access must be uncoalesced"
 #
-# Here are two kernels that double each element of an array. The second kernel takes far longer.
+# Here are two kernels that multiply each element of an array by 2. The second kernel takes far longer.
 
 # %%
 text("repeats")

@@ -554,9 +554,9 @@ lessons.predict(
 # - A block computes one tile after the other until the whole product is done. So the GPU does not start a new block for
 #   each tile.
 #
-# This is the loop over the stages. `full` and `empty` are barriers in shared memory ([mbarriers](glossary.md#mbarrier)).
-# The TMA arrives at `full` when the bytes of the stage are in shared memory. The warps arrive at `empty` when they have
-# read them.
+# This is the loop over the stages. `full` and `empty` are barriers in shared memory
+# ([mbarriers](glossary.md#mbarrier)). The TMA arrives at `full` when the bytes of the stage are in shared memory. The
+# warps arrive at `empty` when they have read these bytes.
 
 # %%
 lessons.code("matmul", "tma", part=("while (schedule.next(part)) {", "barrier_arrive(empty"))
@@ -623,9 +623,9 @@ lessons.predict(
 #
 # ## Rung 7: one warpgroup copies, two multiply
 #
-# In `tma`, a stage of `b` takes 32 copies, one per row, and the warps that multiply must start them. In the next kernel,
-# `tensor_map`, a tensor map describes the matrix to the TMA. Then one instruction copies a whole box, that is, a
-# rectangular part of the matrix.
+# In `tma`, the TMA copies each of the 32 rows of a stage of `b` separately, and the warps that multiply must start these
+# 32 copies. In the next kernel, `tensor_map`, a tensor map describes the matrix to the TMA. Then one instruction copies a
+# whole box, that is, a rectangular part of the matrix.
 #
 # A block has three warpgroups (four warps each). Two of them multiply. The third starts the copies, and transposes the
 # tiles of `a` in shared memory, so `a` is not packed any more:
@@ -728,8 +728,8 @@ lessons.predict(
 # not include, such as the fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15
 # to 24 %. (Empty caches are not the reason, because the model starts with empty caches, too.)
 #
-# The modelled time of `pipelined` is even shorter than the time of its repeated runs, and we do not know why. So for the
-# kernels with register tiles, take the microseconds as a rough figure. Their counts are exact.
+# The modelled time of `pipelined` is even shorter than the time of its repeated runs, and we do not know why. So for
+# the kernels with register tiles, take the microseconds as a rough figure. The counts of these kernels are exact.
 #
 # ## Small products: `split_k` and `best`
 #
@@ -738,15 +738,15 @@ lessons.predict(
 # for a part of the values of `k`. At the end, the groups add up their sums. The groups belong to two blocks, which form a
 # [*cluster*](glossary.md#cluster): they can read each other's shared memory.
 #
-# `split_k` also cuts `k` into slices, if K is large and the result is small. An example is 64 x 64 x 8192 (M x N x K).
-# Each slice has its own blocks. A second kernel adds up the results of the slices.
+# `split_k` also cuts the values of `k` into slices, if K is large and the result is small. An example is 64 x 64 x 8192
+# (M x N x K). Each slice has its own blocks. A second kernel adds up the results of the slices.
 
 # %%
 lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
 
 # %% [markdown]
 # coalesce has a table of measured speeds for many shapes. `variant="best"` looks up the shape that is most similar to
-# yours, and takes the rung that was fastest there. Is it always faster than cuBLAS?
+# yours, and takes the rung that was fastest there. Is `best` always faster than cuBLAS?
 
 
 # %% tags=["hide-input"]
@@ -779,8 +779,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 2 %. Repeated measurements differ by as much. An
-# earlier version of `split_k` was slower than cuBLAS for this shape.
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 2 %. But repeated measurements of one kernel also differ by
+# 2 %. An earlier version of `split_k` was slower than cuBLAS for this shape.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS. An earlier version of `tensor_map` was slower, because it
 # packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is
@@ -914,7 +914,7 @@ lessons.predict(
 # The matrices for `bf16` were bfloat16 already, so the error of `bf16` does not include the rounding of the operands.
 #
 # The kernels on tensor cores draw so much power that the GPU lowers its clock. For `bf16`, `tf32` and `dmma`, the bound
-# is **power**. Not all of these kernels are faster than cuBLAS. These are slower:
+# is **power**. Not all of these kernels are faster than cuBLAS. The next cell lists the slower ones:
 
 # %%
 for (rung, size), rungs in tensor.items():

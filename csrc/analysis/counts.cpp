@@ -24,7 +24,8 @@ std::shared_ptr<const CountedCode> counted_code(const sim::Program& program) {
 
 void Counts::add(const Counts& other) {
     if (code != other.code && *code != *other.code)
-        throw LaunchError("counts of " + code->kernel + " and of " + other.code->kernel +
+        throw LaunchError("the counts of " + code->kernel + " and the counts of " +
+                          other.code->kernel +
                           " cannot be added: they belong to different compiled kernels");
     for (size_t i = 0; i < instructions.size(); ++i) instructions[i].add(other.instructions[i]);
 }

@@ -221,7 +221,7 @@ std::unique_ptr<cuda::Texture> make_texture(int ordinal, const py::bytes& descri
     std::optional<sim::TextureObject> texture;
     if (bytes.size() == sim::texture_object_bytes)
         texture = sim::texture_object_in(reinterpret_cast<const std::byte*>(bytes.data()));
-    if (!texture) throw py::value_error("these bytes are not a texture object");
+    if (!texture) throw py::value_error("the passed bytes do not describe a texture object");
     const sim::TextureObject& o = *texture;
     cuda::TextureDescription d;
     d.extent = {o.width, o.height, o.depth};

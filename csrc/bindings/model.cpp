@@ -80,11 +80,12 @@ void for_each_field(Work& w, F&& f) {
 sim::MemoryEvent scattered(const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
                            const std::string& kind) {
     if (addresses.size() != sim::warp_size || bytes == 0 || bytes > 16)
-        throw py::value_error("there are " + std::to_string(addresses.size()) + " addresses of " +
-                              std::to_string(bytes) +
-                              " bytes; there must be 32 addresses of 1 to 16 bytes");
+        throw py::value_error("there must be 32 addresses, and 1 to 16 bytes per lane; got " +
+                              std::to_string(addresses.size()) + " addresses, and " +
+                              std::to_string(bytes) + " bytes per lane");
     if (kind != "load" && kind != "store" && kind != "atomic" && kind != "copy")
-        throw py::value_error("kind must be load, store, atomic or copy; got " + kind);
+        throw py::value_error("kind must be 'load', 'store', 'atomic' or 'copy'; got '" + kind +
+                              "'");
     sim::MemoryEvent e;
     e.access = kind == "load" ? sim::Access::load : sim::Access::store;
     e.bytes = bytes;
@@ -194,9 +195,10 @@ void add_model(py::module_ m) {
         "packed_sectors",
         [](uint32_t lanes, uint32_t bytes) {
             if (lanes > 64 || bytes > 64)
-                throw py::value_error("there are " + std::to_string(lanes) + " lanes of " +
-                                      std::to_string(bytes) +
-                                      " bytes; there must be at most 64 lanes of at most 64 bytes");
+                throw py::value_error(
+                    "there must be at most 64 lanes, and at most 64 bytes per lane; got " +
+                    std::to_string(lanes) + " lanes, and " + std::to_string(bytes) +
+                    " bytes per lane");
             return model::packed_sectors(lanes, bytes);
         },
         py::arg("lanes"), py::arg("itemsize"),
@@ -262,9 +264,10 @@ void add_model(py::module_ m) {
         "l1_cycles",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes) {
             if (addresses.empty() || addresses.size() > sim::warp_size || bytes == 0 || bytes > 16)
-                throw py::value_error("there are " + std::to_string(addresses.size()) +
-                                      " addresses of " + std::to_string(bytes) +
-                                      " bytes; there must be 1 to 32 addresses of 1 to 16 bytes");
+                throw py::value_error(
+                    "there must be 1 to 32 addresses, and 1 to 16 bytes per lane; got " +
+                    std::to_string(addresses.size()) + " addresses, and " + std::to_string(bytes) +
+                    " bytes per lane");
             const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - int(addresses.size()));
             const model::L1Cycles c =
                 model::l1_cycles(mask, bytes, [&](int lane) { return addresses[size_t(lane)]; });

@@ -69,7 +69,7 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
             object = sim::texture_object_in(reinterpret_cast<const std::byte*>(texture->data()));
         if (!object || object->bytes() > uint64_t(array.nbytes()))
             throw py::value_error("the texture object of `" + name +
-                                  "` does not describe this array");
+                                  "` does not fit the array that was passed for `" + name + "`");
     }
     return BufferArgument{std::move(array), std::move(name), writable, std::move(undefined),
                           offset,           view_bytes,      object};

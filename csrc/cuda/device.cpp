@@ -285,14 +285,15 @@ void Device::check(Result result, const std::string& what) {
     if (from_elsewhere) {
         if (!recovered) broken_by_ = "of the fault on cuda:" + std::to_string(fault.ordinal);
         throw LaunchError(failure +
-                          "\n  This call is not the cause. The cause is a fault on another GPU, " +
+                          "\n  This call did not cause the error."
+                          " The cause is a fault on another GPU, " +
                           fault.ago() + ":\n  " + fault.what + next);
     }
     if (!recovered) broken_by_ = what + " failed with " + driver_.describe(result);
     throw LaunchError(
         fault.what +
         "\n  The cause is this kernel, or another kernel that was still running."
-        "\n  Run the same call with device=\"sim\": its error names the access and the line." +
+        "\n  Run the same call with device=\"sim\": the error then names the access and the line." +
         next);
 }
 

@@ -10,7 +10,7 @@ Graph::Graph(Device& device) : device_(device), generation_(device.generation())
     const Driver& driver = device_.driver();
     if (driver.graph_instantiate == nullptr)
         throw LaunchError(
-            "this driver is too old for CUDA graphs; it must be for CUDA 11.4 or newer");
+            "the CUDA driver is too old for CUDA graphs; install a driver for CUDA 11.4 or newer");
     const Device::CurrentContext current(device_);
     device_.check(driver.stream_create(&stream_, non_blocking), "cuStreamCreate");
     try {

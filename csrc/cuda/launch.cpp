@@ -45,10 +45,10 @@ void admit(Function& function, const Geometry& geometry) {
     const auto limit = static_cast<unsigned long long>(resources.max_block_threads);
     if (1ull * x * y * z > limit)
         throw LaunchError("kernel `" + function.name() + "` cannot run with blocks of " +
-                          std::to_string(1ull * x * y * z) + " threads: its registers (" +
-                          std::to_string(resources.registers) +
-                          " per thread) or __launch_bounds__ allow at most " +
-                          std::to_string(limit));
+                          std::to_string(1ull * x * y * z) + " threads: because of its " +
+                          "registers (" + std::to_string(resources.registers) +
+                          " per thread) or its __launch_bounds__, a block can have at most " +
+                          std::to_string(limit) + " threads");
     function.allow_dynamic_shared(geometry.dynamic_shared);
     if (geometry.cooperative) check_cooperative(function, geometry);
 }

@@ -100,11 +100,11 @@ void Function::allow_dynamic_shared(unsigned bytes) {
                                                                    static_cast<int>(bytes));
     if (result != success && !is_sticky(result))
         throw LaunchError("a block of kernel `" + name_ + "` needs " + std::to_string(bytes) +
-                          " bytes of dynamic and " + std::to_string(attribute(1)) +
+                          " bytes of dynamic shared memory and " + std::to_string(attribute(1)) +
                           " bytes of static shared memory; a block on " + device().label() +
                           " can have at most " +
                           std::to_string(device().attribute(max_shared_opt_in)) +
-                          " bytes of both together");
+                          " bytes in total");
     device().check(result, "kernel `" + name_ + "`");
     dynamic_shared_ = bytes;
 }

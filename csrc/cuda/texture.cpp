@@ -131,7 +131,7 @@ void Texture::create() {
         const int alignment = std::max(device_.attribute(texture_alignment), 1);
         if (elements_ % Address(alignment) != 0)
             throw LaunchError(
-                what_ + " shares memory with another argument, and begins inside this memory, " +
+                what_ + " shares memory with another argument, and its first byte is " +
                 std::to_string(elements_ % Address(alignment)) + " bytes after a multiple of " +
                 std::to_string(alignment) +
                 " bytes. On a GPU, the linear memory of a texture must begin at such a multiple. "

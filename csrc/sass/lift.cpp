@@ -134,7 +134,8 @@ void Lifter::check_shared() const {
         throw UnsupportedInstruction(
             "the machine code of " + program_.kernel + " has " + std::to_string(shared->second) +
             " bytes of shared memory, but the PTX has " + std::to_string(known) +
-            ", so the shared variables may have other addresses");
+            ", so the shared variables may have other addresses in the machine code than in the "
+            "PTX");
 }
 
 // Finds the functions that can be called through a pointer, and checks their addresses. An address

@@ -71,7 +71,8 @@ Program outline(const ptx::Module& module, const ptx::Function& entry, const Cal
     for (const auto& [v, offset] : shared.variables) {
         if (v->bytes() > max_static_shared_bytes || offset + v->bytes() > max_static_shared_bytes)
             throw LaunchError(
-                program.kernel + ": a block has too much static shared memory: with `" +
+                program.kernel +
+                ": a block has too much static shared memory: including the variable `" +
                 readable(v->name) + "`, it has " + std::to_string(offset + v->bytes()) +
                 " bytes of static shared memory; at most " +
                 std::to_string(max_static_shared_bytes) +

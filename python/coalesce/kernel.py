@@ -79,10 +79,10 @@ class Kernel(BaseKernel):
         used without changes. If the source is a whole program, its host code is left out. The
         attribute `left_out` lists the parts that were left out.
     entry : str, optional
-        The name of the kernel. It is needed if the source has several kernels. The mangled name is
-        allowed, too. For a template, write its arguments: ``"scale<float, 4>"``. If the host code
-        of the source launches a template, the launched instantiations are compiled, too. The
-        attribute `entries` lists all compiled kernels.
+        The name of the kernel. It is needed if the source has several kernels. The mangled name, as
+        in the PTX, is allowed, too. For a template, write its arguments: ``"scale<float, 4>"``. If
+        the host code of the source launches a template, the launched instantiations are compiled,
+        too. The attribute `entries` lists all compiled kernels.
     options : sequence of str
         Options for NVRTC, such as ``"-DTILE=16"``.
     arch : str or int, optional
@@ -214,7 +214,7 @@ class Kernel(BaseKernel):
         grid, block : int or tuple of int
         *arguments
             The launch, as in ``kernel[grid, block](*arguments)``. Afterwards NumPy arrays contain
-            the result of one launch; if you choose `blocks`, they do not change. GPU arrays are
+            the result of one launch. If you choose `blocks`, no array changes. GPU arrays are
             copied to the host and do not change.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
@@ -235,9 +235,9 @@ class Kernel(BaseKernel):
             `Trace.omitted` counts the other events. None keeps all events. An event takes about 300
             bytes.
         progress : bool or callable, optional
-            True shows a progress bar, and False shows none. A function is called with two numbers:
-            how many blocks are finished, and how many there are. By default, terminals and
-            notebooks show a bar after two seconds.
+            True shows a progress bar, and False shows none. If you pass a function, it is called
+            with two numbers: how many blocks are finished, and how many there are. By default,
+            terminals and notebooks show a bar after two seconds.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
@@ -285,8 +285,8 @@ class Kernel(BaseKernel):
         - accesses outside arrays, misaligned accesses, and reads of uninitialised memory;
         - data races within and between blocks, in shared and global memory;
         - barriers that only some threads reach;
-        - warp operations, such as ``__shfl_sync()``, with a wrong mask: it names lanes that do not
-          execute the operation.
+        - warp operations, such as ``__shfl_sync()``, with a wrong mask: the mask names lanes that
+          do not execute the operation.
 
         Two accesses are a race if no rule of CUDA's memory model orders them. It does not matter in
         which order the simulator executed them. So the check finds a missing ``__syncthreads()``
@@ -311,7 +311,7 @@ class Kernel(BaseKernel):
             The names of parameters whose arrays have no values yet, for example because
             ``numpy.empty`` made them. If the kernel reads an element of such an array before it
             writes the element, this is a finding. You need not name arrays of `coalesce.empty`: the
-            check knows them.
+            check knows that they have no values yet.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
@@ -358,7 +358,7 @@ class Kernel(BaseKernel):
     ) -> int:
         """Launch the kernel on the simulator and pass its memory instructions to a function.
 
-        The function gets the events in batches, each as a `Trace`. So not all events must fit into
+        The function gets the events in batches, each as a `Trace`. So the events need not all be in
         memory at the same time.
 
         Parameters
@@ -445,8 +445,8 @@ class Kernel(BaseKernel):
             The block to execute: its blockIdx, or its number in the grid. (The numbers run along x
             first, then along y, then along z.) Only this block runs.
         limit : int or None
-            The largest number of memory accesses that `Stepper.events` keeps for one call of a
-            method of the `Stepper`. None keeps all accesses.
+            `Stepper.events` has the memory accesses since the last call of a method of the
+            `Stepper`. It keeps at most `limit` of them. None keeps all accesses.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.

@@ -106,8 +106,8 @@ def matmul(
         its operands. ``"bf16"`` rounds the operands to 8 significant bits, and ``"tf32"`` to 11.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
         With ``"best"``, a large NumPy array is multiplied in several groups of rows. A GPU array is
-        multiplied at once. So the results of the two may differ in the last bits. Repeated calls
-        give exactly the same result.
+        multiplied at once. So the last bits of the result may differ between NumPy arrays and GPU
+        arrays. Repeated calls give exactly the same result.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         a NaN in c has no effect.
@@ -231,7 +231,7 @@ def transpose(
     array of shape (cols, rows)
         `out`, or a new C-contiguous array of the same kind as `a`.
     Timing
-        Only with ``return_timing=True``. `gbps` counts bytes read and bytes written.
+        Only with ``return_timing=True``. `gbps` counts the bytes read plus the bytes written.
     Findings
         Only with ``check=True``.
 

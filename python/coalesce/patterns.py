@@ -118,8 +118,8 @@ def access(
         checked. The values of a GPU array are not checked. The load of the index itself takes one
         more request, of 4 sectors.
     distance : int, default n // 2
-        For ``far_lane``: if lane 31 of a warp would read ``x[i]``, it reads ``x[i + distance]``
-        instead. After the end of x, the count continues at the start of x.
+        For ``far_lane``: if lane 31 of a warp would read ``x[i]``, it reads
+        ``x[(i + distance) % n]`` instead.
     width : int, default 16
         The number of bytes per load: 1, 2, 4, 8 or 16. The size of x in bytes must be a multiple of
         `width`.

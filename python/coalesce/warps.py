@@ -1,7 +1,7 @@
-"""Functions about warps that need no kernel.
+"""Functions about warps. You can call them without a kernel.
 
 `transactions` counts the sectors that the addresses of a warp touch. `thread_index` returns the
-number of a thread in its block, and `warp_of_thread` returns its warp and its lane.
+number of a thread in its block, and `warp_of_thread` returns the warp and the lane of a thread.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Transactions:
     requests : int
         The number of warps that have at least one active lane.
     sectors, lines : int
-        The distinct sectors, and the distinct cache lines, that a warp touches. Both are summed
-        over the warps.
+        How many distinct sectors and how many distinct cache lines a warp touches, summed over
+        the warps.
     ideal_sectors : int
-        The sectors that the same lanes would take if their elements were adjacent.
+        The number of sectors that the same lanes would touch if their elements were adjacent.
     bytes_used, bytes_moved : int
         `bytes_used` is the number of distinct bytes that the lanes access. `bytes_moved` is the
         number of bytes of the sectors.
@@ -58,7 +58,7 @@ class Transactions:
 
     @property
     def sectors_per_request(self) -> float:
-        """The average sectors per request. It is 0 if no lane is active."""
+        """The average number of sectors per request. It is 0 if no lane is active."""
         return self.sectors / self.requests if self.requests else 0.0
 
     @property

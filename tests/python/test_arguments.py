@@ -237,7 +237,7 @@ def test_scalars_are_packed(code: str, value: object, packed: bytes) -> None:
         ("f4", "3", "needs float32; got str"),
         ("i4", None, "needs int32; got NoneType"),
         ("i4", np.array(3), r"got a NumPy array of shape \(\); pass its element: x.item\(\)"),
-        ("i4", np.zeros(3), r"is a scalar of 4 bytes; got a NumPy array of shape \(3,\)"),
+        ("i4", np.zeros(3), r"must be a scalar of 4 bytes; got a NumPy array of shape \(3,\)"),
         ("f4", 1j, "needs float32; got complex"),
     ],
 )

@@ -141,7 +141,7 @@ def test_pickled_counts_are_equal(kernel):
 def test_counts_of_another_kernel_cannot_be_added(kernel, on_simulator):
     other = coalesce.Kernel('extern "C" __global__ void other() {}', device=on_simulator)
     counts = other.launch(1, 1, counts=True).counts
-    with pytest.raises(coalesce.LaunchError, match="counts of k and of other cannot be added"):
+    with pytest.raises(coalesce.LaunchError, match="counts of k and the counts of other cannot"):
         counted(kernel, 1) + counts
 
 

@@ -178,7 +178,7 @@ def test_assignments(device: str) -> None:
         x[0] = np.zeros(4)
     with pytest.raises(ValueError, match=r"shape \(3,\) to elements of shape \(4,\)"):
         x[0] = [1, 2, 3]
-    with pytest.raises(ValueError, match="values must have shape"):
+    with pytest.raises(ValueError, match="`values` must have shape"):
         x.set(np.zeros(3, np.int32))
 
 
@@ -277,7 +277,7 @@ def test_the_device_must_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x = coalesce.zeros((4, 4), device="sim")
     monkeypatch.setattr(x._memory, "device", "sim:other")
     kernel = coalesce.Kernel(SCALE, device="sim")
-    with pytest.raises(ValueError, match=r"`x` .* is an array of sim:other, but the kernel"):
+    with pytest.raises(ValueError, match=r"`x` .* is an array in the memory of sim:other, but"):
         kernel[1, 32](x, 1.0, 4)
     with pytest.raises(ValueError, match="a is an array of sim:other, but the call runs on"):
         coalesce.transpose(x, device="sim")

@@ -553,7 +553,7 @@ class TestThreadBlock:
         (lambda: Matrix("a", (4, 4), pitch=3), ValueError, "pitch must be at least 4; got 3"),
         (lambda: draw.matrices({}), ValueError, "at least one frame"),
         (lambda: draw.matrices({"k": []}), ValueError, "1 to 6 matrices; 'k' has 0"),
-        (lambda: draw.matrices(["a"]), TypeError, "must hold Matrix objects"),
+        (lambda: draw.matrices(["a"]), TypeError, "must contain Matrix objects"),
         (lambda: draw.thread_block((32, 33)), ValueError, "at most 1024 threads; got 1056"),
         (lambda: draw.thread_block((0, 4)), ValueError, "block_dim must be at least 1; got 0"),
         (lambda: draw.thread_block((1, 1, 1, 1)), ValueError, "1 to 3 extents; got 4"),

@@ -348,7 +348,7 @@ __global__ void brighten(const float* image, float* out, int rows, int cols, flo
 
 def test_a_kernel_is_needed():
     with pytest.raises(
-        TypeError, match="kernel must be a Kernel, or a string with its source; got int"
+        TypeError, match=r"kernel must be a Kernel, or a string of CUDA C\+\+; got int"
     ):
         lessons.exercise("rotate").check(3)
     with pytest.raises(ValueError, match=r"name must be one of 'thread_number', .*; got 'x'"):

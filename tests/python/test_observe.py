@@ -112,7 +112,7 @@ def test_blocks_that_communicate_are_not_sampled(body, on_simulator):
     arguments = [np.zeros(1, np.int32), np.zeros(1, np.int32)]
     with pytest.raises(coalesce.LaunchError, match=message) as caught:
         counting.count(prepare(kernel, 1000, 32, arguments), sample=0.1)
-    assert "leave out sample" in str(caught.value)
+    assert "leave out the arguments `sample`" in str(caught.value)
 
 
 def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):

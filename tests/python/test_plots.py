@@ -105,7 +105,7 @@ class TestSweep:
         ("arguments", "message"),
         [
             (("strides",), "pattern must be one of 'stride', 'offset', 'vector'; got 'strides'"),
-            (("stride", []), "values must hold at least one number"),
+            (("stride", []), "the argument `values` must contain at least one number"),
             (("stride", [-1]), "values must be from 0 to 65536; got -1"),
             (("stride", [0]), "stride must be at least 1"),
         ],
@@ -277,7 +277,7 @@ class TestRoofline:
     @pytest.mark.parametrize(
         ("kernels", "options", "message"),
         [
-            ([Profile("a", 1.0, dram=(1, 1))], {}, "flops is missing for 'a'"),
+            ([Profile("a", 1.0, dram=(1, 1))], {}, "`flops` is missing for 'a'"),
             ([Profile("a", 1.0)], {"flops": 1.0}, "profile of 'a' does not have both"),
             ([Profile("a", dram=(1, 1))], {"flops": 1.0}, "'a' has no time"),
             ({"a": Work(1, 1, 1)}, {"peak_gbps": 0}, "peak_gbps must be a positive number; got 0"),

@@ -123,7 +123,7 @@ def test_out_and_timing(device):
         (
             lambda a: coalesce.row_sums(a, variant="warp_per_row", shared="dynamic"),
             ValueError,
-            "shared is an option only of variant 'block_per_row'",
+            "only variant 'block_per_row' has the option `shared`",
         ),
         (
             lambda a: coalesce.column_sums(a, variant="thread_per_row"),

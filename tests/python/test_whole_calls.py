@@ -394,7 +394,7 @@ def test_mistakes(error, text, operation, arrays, options):
 
 def test_arrays_on_the_gpu_are_refused():
     array = coalesce.asarray(A, device="sim")
-    with pytest.raises(TypeError, match="timed on NumPy arrays; array is a DeviceArray"):
+    with pytest.raises(TypeError, match="NumPy arrays; the operand `array` is a DeviceArray"):
         coalesce.benchmark("copies", array)
 
 

@@ -119,7 +119,7 @@ def asarray(a: Any, dtype: Any = None, device: str | Device | None = None) -> De
     Raises
     ------
     TypeError
-        Kernels have no element type for the dtype of `a` (such as strings).
+        The dtype of `a` is not possible in device memory, for example because it is a string type.
     ValueError
         `a` is a GPU array that is not C-contiguous.
 
@@ -165,7 +165,7 @@ def to_device(a: Any, device: str | Device | None = None) -> DeviceArray:
     Raises
     ------
     TypeError
-        Kernels have no element type for the dtype of `a` (such as strings).
+        The dtype of `a` is not possible in device memory, for example because it is a string type.
     DeviceUnavailable
         There is no such GPU.
     LaunchError

@@ -32,7 +32,7 @@ class DeviceArray:
 
     An index selects a contiguous part of the array, such as ``x[2]`` or ``x[2, 3:5]``. The index
     consists of integers, and may end with one slice without a step. The selected part shares memory
-    with the array. The result of `reshape` also shares memory with it. An assignment such as
+    with the array. The result of `reshape` also shares memory with the array. An assignment such as
     ``x[2] = values`` copies the values into the array.
 
     All work on these arrays runs in the order of the calls, as on CUDA's default stream. `get`
@@ -128,7 +128,7 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        """The name of the device, such as "cuda:0". It can be passed as the argument `device`."""
+        """The name of the device, such as "cuda:0". Functions take it as the argument `device`."""
         return self._memory.device if self._simulated else f"cuda:{self._ordinal}"
 
     def get(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
@@ -201,10 +201,12 @@ class DeviceArray:
         """
         self._alive()
         if not isinstance(values, np.ndarray):
-            raise TypeError(f"values must be a NumPy array; got {require.shown(values)}")
+            raise TypeError(
+                f"the argument `values` must be a NumPy array; got {require.shown(values)}"
+            )
         if values.shape != self.shape or values.dtype != self.dtype:
             raise ValueError(
-                f"values must have shape {self.shape} and dtype {self.dtype}; "
+                f"the argument `values` must have shape {self.shape} and dtype {self.dtype}; "
                 f"got shape {values.shape} and dtype {values.dtype}"
             )
         if self._simulated:

@@ -39,13 +39,15 @@ class Pointer:
 
 
 def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
-    """Return a pointer to an element of an array. A kernel that gets it may access this array.
+    """Return a pointer to an element of an array.
+
+    A kernel that gets this pointer may access the whole array.
 
     In CUDA C++, you can pass ``d_x + r`` to a kernel. The kernel can then also read the element
     before this address, for example at the edge of a stencil. In Python, pass the view ``x[r:]`` or
     ``coalesce.pointer(x, r)``. Reports and error messages count the elements from the start of `x`.
 
-    A view and a pointer may differ in what the kernel may access:
+    The argument decides what the kernel may access:
 
     - A kernel that gets the view ``x[r:]`` may access all of `x`.
     - A kernel that gets ``coalesce.pointer(x[r:], 0)`` may access only the elements of ``x[r:]``.
@@ -54,7 +56,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
 
     **Which views are pointers.** A C-contiguous view of a NumPy array is a pointer into its base.
     The view may have another shape or dtype than the base. The base is the outermost array to which
-    the elements belong. There are exceptions. For these arrays, a kernel cannot access a base:
+    the elements belong. There are exceptions. For the following arrays, a kernel cannot access a
+    base:
 
     - strided views, such as ``x[::2]``, and transposed arrays: the kernel gets a copy;
     - views of an array in a mapped file (``numpy.memmap``), because a file may be very large;
@@ -65,8 +68,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     **On a GPU.** The whole base is copied to the GPU, and back if the kernel may write to it. This
     takes time and memory if the base is much larger than the view. Then pass a copy of the view, or
     ``coalesce.pointer(x[r:], 0)``. All elements of the view are copied back. Other elements are
-    copied back only if the kernel has changed them. So threads may launch kernels on different
-    views of `x` at the same time.
+    copied back only if the kernel has changed them. So several threads of a program may launch
+    kernels on different views of `x` at the same time.
 
     Parameters
     ----------
@@ -150,7 +153,7 @@ def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | N
     with the dtype of the view. If the bytes at an end of the base are not a whole element of this
     dtype, they are left out.
 
-    The result is None if the kernel may access only `view` itself:
+    The result is None if the kernel may access only `view` itself. These are the cases:
 
     - `view` is not a view, or it has all bytes of its base.
     - `view` is empty. (NumPy does not keep the position of an empty view.)

@@ -8,7 +8,7 @@ that is True for each byte that was never written. A run of a kernel changes the
 - A normal launch does not watch the stores. After the launch, all bytes of the arrays that the
   kernel may write count as written.
 
-Memory that was allocated with contents has no mask.
+Memory without undefined bytes, such as the memory of `coalesce.zeros`, has no mask.
 """
 
 from __future__ import annotations

@@ -18,13 +18,13 @@ _DTYPES = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "fl
 
 @dataclass(frozen=True, eq=False)
 class Texture:
-    """A texture or surface object, to pass to a kernel. `texture` and `surface` make it.
+    """A texture or surface object, to pass to a kernel: the result of `texture` or `surface`.
 
     Attributes
     ----------
     array : numpy.ndarray
-        The array that the kernel reads. If this is a surface, the kernel can also write to it. For
-        a mipmapped texture, the array has the texels (elements) of all levels.
+        The array that the kernel reads. With a surface, the kernel can also write to the array.
+        For a mipmapped texture, the array has the texels (elements) of all levels.
     is_surface : bool
         True for a surface (a parameter of type ``cudaSurfaceObject_t``), False for a texture
         (``cudaTextureObject_t``).
@@ -92,9 +92,9 @@ def texture(
         integers become numbers from -1 to 1.
     border : float or sequence of float
         The value outside the array for ``address="border"``, or a value for each channel. If texels
-        are read as integers, it must be an integer in the range of their dtype. With
-        ``read="normalized"``, it is limited to [0, 1] for unsigned texels, and to [-1, 1] for
-        signed texels. Then it is rounded to a value that a texel of this dtype can have.
+        are read as integers, `border` must be an integer in the range of their dtype. With
+        ``read="normalized"``, `border` is limited to [0, 1] for unsigned texels, and to [-1, 1] for
+        signed texels. After that, it is rounded to a value that a texel of this dtype can have.
     channels : {1, 2, 4}
         The number of channels of a texel, such as 4 for red, green, blue and alpha. If it is 2 or
         4, the array has one more axis at the end: for ``tex2D<float4>``, the shape is
@@ -128,7 +128,7 @@ def texture(
     TypeError
         `array` is not a NumPy array, or texels cannot have its dtype.
     ValueError
-        The array has the wrong shape, or two options contradict each other. The message says which.
+        The array has the wrong shape, or two options contradict each other. The message names them.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def surface(
     """
     extent, layers = _extents(array, channels, layered, cube, False)
     if not array.flags.writeable:
-        raise ValueError("array is read-only, but a kernel may write to a surface; pass a copy")
+        raise ValueError("the array is read-only, but a kernel may write to a surface; pass a copy")
     kind = (layered, cube, False)
     return Texture(array, True, _described(array, extent, layers, kind, channels, surface=True))
 
@@ -297,18 +297,19 @@ def _extents(
 ) -> tuple[tuple[int, ...], int]:
     """Return the extents of a layer, x first (one to three numbers), and the number of layers."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"array must be a NumPy array; got {require.shown(array)}")
+        raise TypeError(f"the argument array must be a NumPy array; got {require.shown(array)}")
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise TypeError(
-            f"array has dtype {array.dtype}; textures and surfaces take {', '.join(_DTYPES)}"
+            f"the array has dtype {array.dtype}; textures and surfaces can have the dtypes "
+            f"{', '.join(_DTYPES)}"
         )
     if not array.flags.c_contiguous:
         raise ValueError(
-            f"array is not C-contiguous (strides {array.strides}); pass "
+            f"the array is not C-contiguous (strides {array.strides}); pass "
             "numpy.ascontiguousarray(array)"
         )
     if array.size == 0:
-        raise ValueError(f"array must not be empty; got shape {array.shape}")
+        raise ValueError(f"the array must not be empty; got shape {array.shape}")
     if require.integer("channels", channels) not in (1, 2, 4):
         raise ValueError(f"channels must be 1, 2 or 4; got {channels}")
     for name, value in (("layered", layered), ("cube", cube), ("linear_memory", linear_memory)):
@@ -360,7 +361,7 @@ def _border(border: float | Sequence[float], channels: int) -> list[float]:
     colors = [require.number("border", color) for color in require.several("border", border)]
     if len(colors) not in (channels, 4):
         raise ValueError(
-            f"border must be one number, or one for each of the {channels} channels; got "
+            f"border must be one number, or a number for each of the {channels} channels; got "
             f"{len(colors)} numbers"
         )
     return colors
@@ -390,8 +391,8 @@ def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
         require.choice("address", mode, _MODES)
     if not 1 <= len(modes) <= 3:
         raise ValueError(
-            'address must be one mode, such as "clamp", or a sequence with a mode for each axis '
-            f"(x, y, z); got {len(modes)} modes"
+            'the argument address must be one mode, such as "clamp", or a sequence with a mode for '
+            f"each axis (x, y, z); got {len(modes)} modes"
         )
     x, y, z = (_MODES.index(mode) for mode in [*modes, modes[-1], modes[-1]][:3])
     return x, y, z

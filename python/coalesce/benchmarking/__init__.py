@@ -1,4 +1,4 @@
-"""Benchmarks: times the variants of an operation, and shows them in one table."""
+"""Benchmarks: measures the times of an operation's variants, and shows them in one table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def benchmark(
     progress: bool | Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> Benchmark:
-    """Time variants of an operation on the same arrays, and check each result against NumPy.
+    """Measure the times of variants on the same arrays, and check each result against NumPy.
 
     Times on a GPU are measured with CUDA events, after a warm-up. The variants take turns, so that
     all of them run at the same GPU clocks. Times on the simulator are modelled, and the table says
@@ -56,11 +56,11 @@ def benchmark(
     variants : sequence of str, optional
         What to time. ``variants(operation).names`` lists the names of the variants. Options of one
         variant follow its name: ``"split_k tile=32"``. You can also name other libraries.
-        ``"numpy"`` runs on the CPU. ``"cupy"`` and ``"torch"`` need a GPU. So do ``"cublas"`` and
-        ``"cublas_tf32"``, which are only for ``"matmul"``; the second may compute float32 products
-        in TF32. ``"transpose"`` can also be compared with copies of the matrix: ``"memcpy"`` is the
-        driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to the first name. The
-        default is all variants, without other libraries.
+        ``"numpy"`` runs on the CPU. ``"cupy"``, ``"torch"``, ``"cublas"`` and ``"cublas_tf32"``
+        need a GPU. The last two are only for ``"matmul"``; ``"cublas_tf32"`` may compute float32
+        products in TF32. ``"transpose"`` can also be compared with copies of the matrix:
+        ``"memcpy"`` is the driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to
+        the first name. The default is all variants, without other libraries.
 
         A benchmark of whole calls has other rows. The default is all of them, except ``"numpy"``
         and the rows of libraries that are not installed. The operations run with
@@ -89,9 +89,10 @@ def benchmark(
         `repeats`.
     whole_calls : bool
         Whether to time whole calls with NumPy arrays, such as ``coalesce.matmul(a, b)``, by the
-        host's clock. This is not possible for ``"access"``. The rows take turns in random order.
-        Other rows show the copies alone, the kernels alone, and calls of CuPy and PyTorch with all
-        copies. Whole calls cannot be combined with options, `l2` or `repeats`.
+        host's clock. This is not possible for ``"access"``. Besides the whole calls, the table has
+        rows for the copies alone, the kernels alone, and calls of CuPy and PyTorch with all copies.
+        The rows take turns in random order. Whole calls cannot be combined with options, `l2` or
+        `repeats`.
     progress : bool or callable, optional
         True shows a progress bar, and False shows none. A function is called with two numbers: how
         many variants are finished, and how many there are. By default, terminals and notebooks show

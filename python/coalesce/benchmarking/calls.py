@@ -1,7 +1,7 @@
 """The rows of benchmarks of whole calls: operations on NumPy arrays, copies, and launches.
 
-The host's clock times these calls. They contain what the times of kernels leave out: the copies
-between host and GPU, and the work of the host.
+The time of a call is measured with the host's clock. Unlike the time of a kernel, it includes the
+copies between host and GPU, and the work of the host.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _LAUNCHES_PER_CALL = 100  # in the rows "from_cpp" and "graph"
 
 @dataclass(frozen=True)
 class TimedCall:
-    """The call that one row of a benchmark times.
+    """The call whose time is measured for one row of a benchmark.
 
     Attributes
     ----------
@@ -101,7 +101,8 @@ class TimedCall:
     launches : int
         The number of launches that one call makes, in the benchmark of launches.
     synchronize : callable or None
-        Waits for the GPU. A run then makes `LAUNCHES` launches without waiting between them.
+        A function that waits for the GPU. If it is not None, a run makes `LAUNCHES` launches
+        without waiting between them.
     """
 
     call: Callable[[], Any]

@@ -1,4 +1,4 @@
-"""The candidates of a benchmark: what runs, its times, and the rows that show them."""
+"""The candidates of a benchmark (variants and libraries), with their times and their rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def times_of(
 ) -> tuple[dict[str, list[Times]], GpuState | None]:
     """Time the candidates. Return the times of their runs, and the state of the GPU.
 
-    The candidates on a GPU take turns, as `interleaved` says. NumPy runs alone, after them.
+    The candidates on a GPU take turns (see `interleaved`). NumPy runs alone, after the others.
     """
     taking_turns = {c.name: c.batch for c in candidates if c.batch and c.name != "numpy"}
     times = interleaved(taking_turns, runs, shuffled=shuffled)
@@ -58,19 +58,19 @@ def times_of(
 def rows_of(
     candidates: Sequence[Candidate], times: Mapping[str, Sequence[Times]], peaks: Peaks | None
 ) -> list[BenchmarkRow]:
-    """Return the rows of the candidates. `times` are the times of their runs."""
+    """Return a row of the table for each candidate. `times` has the times of its runs."""
     return _with_speedups([_row(c, times.get(c.name), peaks) for c in candidates])
 
 
 def info_of(operand: Operand) -> ArrayInfo:
-    """Describe an operand for the title and for JSON."""
+    """Describe an operand, for the title and the JSON text of a benchmark."""
     return ArrayInfo(operand.name, operand.shape, dtype_name(code_of(operand.dtype)))
 
 
 def compare(
     candidate: Candidate, exact: Reference, result: np.ndarray[Any, Any], tolerance: float
 ) -> None:
-    """Compare a result with NumPy's. Store the errors in the candidate."""
+    """Compare a result with the result of NumPy. Store the errors in the candidate."""
     candidate.error = exact.error(result)
     candidate.norm_error = exact.norm_error(result)
     candidate.correct = candidate.error <= tolerance

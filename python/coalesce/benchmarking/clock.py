@@ -1,4 +1,4 @@
-"""Times calls: on a GPU with CUDA events, and with the host's clock."""
+"""Measures how long calls take: with CUDA events on a GPU, or with the host's clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUN_MS, MOST_REPEATS = 10.0, 100
 
 
 class GpuClock:
-    """Times calls with CUDA events on the default stream of a GPU."""
+    """Measures how long calls take, with CUDA events on the default stream of a GPU."""
 
     def __init__(self, device: Device, l2: L2) -> None:
         self._l2 = l2
@@ -75,9 +75,9 @@ class GpuClock:
     def runs(self, calls: Sequence[Call], count: int) -> list[Times]:
         """Make `count` runs of `calls`. Return the times of the calls in each run.
 
-        The host queues all runs before it waits. First, it queues a write of the large buffer that
-        flushes L2. While the GPU writes this buffer, the host queues the runs. So the GPU does not
-        wait for the host between two events.
+        The host queues all runs before it waits. First, it queues a write of a large buffer, which
+        removes older data from L2. While the GPU writes this buffer, the host queues the runs. So
+        the GPU does not wait for the host between two events.
         """
         size = len(calls) + 1
         events = cuda.Events(self._ordinal, count * size)
@@ -110,11 +110,11 @@ def host_runs(
     calls: int = 1,
     synchronize: Callable[[], Any] | None = None,
 ) -> list[Times]:
-    """Make `count` runs, and return the time of one call in each of them, by the host's clock.
+    """Make `count` runs. Return the time per call for each run, measured with the host's clock.
 
     A run makes `calls` calls. The last result of a run is freed after the clock has stopped. If the
-    calls only enqueue work on a GPU, `synchronize` waits for this work: before each run, after one
-    untimed call, and after each run.
+    calls only enqueue work on a GPU, `synchronize` is a function that waits for this work. With
+    `synchronize`, each run begins with an untimed call and a wait, and ends with an untimed wait.
     """
     times: list[Times] = []
     for _ in range(count):

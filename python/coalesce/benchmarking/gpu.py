@@ -49,7 +49,7 @@ def launches(
 ) -> list[tuple[str, Call]]:
     """Return the launches of an operation: the names of the kernels, and functions to launch them.
 
-    All arrays must be in GPU memory. The functions keep the result array alive.
+    All arrays must be in GPU memory. The returned functions keep the result array alive.
     """
     calls: list[tuple[str, Call]] = []
     alive: list[Any] = []  # the functions hold this list, and so the arrays
@@ -85,8 +85,8 @@ class GpuState:
     power_watts : float or None
         The power of the GPU in watts. None if nvidia-smi does not report it.
     throttle_reasons : tuple of str or None
-        What limits the clock, with nvidia-smi's names: ``"sw_power_cap"``. Empty if nothing limits
-        the clock. None if nvidia-smi does not report it.
+        What limits the clock, such as ``"sw_power_cap"`` (a name of nvidia-smi). Empty if nothing
+        limits the clock. None if nvidia-smi does not report it.
 
     Examples
     --------
@@ -101,8 +101,8 @@ class GpuState:
 def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | None:
     """Return the state of a GPU while it works. Return None if nvidia-smi is missing or fails.
 
-    `load` is a function that gives the GPU work. It is called again and again, until nvidia-smi has
-    answered.
+    `load` is a function that starts work on the GPU. It is called again and again, until nvidia-smi
+    has answered.
     """
     gpu = cuda.Device(device.ordinal)
     domain, bus, place = (gpu.attribute(number) for number in (50, 33, 34))  # CU_DEVICE_ATTRIBUTE_*
@@ -113,7 +113,7 @@ def read_state(gpu: str = "0", load: Callable[[], object] | None = None) -> GpuS
     """Return the state of a GPU. Return None if nvidia-smi is missing or fails.
 
     `gpu` is the number, the UUID or the PCI address of the GPU. `load` is None, or a function that
-    gives the GPU work. It is called again and again, until nvidia-smi has answered.
+    starts work on the GPU. It is called again and again, until nvidia-smi has answered.
     """
     for word in ("event", "throttle"):  # drivers older than 535 have the second word
         fields = ("clocks.sm", "power.draw", f"clocks_{word}_reasons.active")

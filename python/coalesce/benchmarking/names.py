@@ -49,8 +49,8 @@ def row_requests(
 ) -> tuple[RowRequest, ...]:
     """Check the names and the options of a benchmark. Return a request for each row.
 
-    `variants` are the names that the caller wrote. `options` are the options of all rows. Each of
-    them must be an option of at least one variant.
+    `variants` are the names that the caller wrote. `options` are the options of all rows. Each
+    option must be an option of at least one variant.
     """
     names = _all(operation, options) if variants is None else _listed(operation, variants)
     definition = table.operation(operation)
@@ -84,12 +84,13 @@ def _all(operation: str, options: Mapping[str, Any]) -> tuple[RowRequest, ...]:
 
 
 def rows_of_calls(operation: str, variants: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of rows of a benchmark of whole calls, and return them."""
+    """Check the row names of a benchmark that times whole calls, and return the names."""
     rows = _texts(variants)
     for row in rows:
         if row not in calls.ROWS[operation]:
             raise ValueError(
-                f"variants: whole calls of {operation} have no row {row!r}; the rows are "
+                f"variants: the benchmark of whole calls of {operation} has no row {row!r}; the "
+                "rows are "
                 f"{', '.join(calls.ROWS[operation])}"
             )
         _check_once(rows, row)
@@ -104,13 +105,13 @@ def _texts(variants: Sequence[str]) -> tuple[str, ...]:
         )
     texts = tuple(require.texts("variants", variants))
     if not texts:
-        raise ValueError("variants is empty; pass the name of at least one variant")
+        raise ValueError("the argument `variants` is empty; pass the name of at least one variant")
     return texts
 
 
 def _check_once(texts: Sequence[str], name: str) -> None:
     if texts.count(name) > 1:
-        raise ValueError(f"variants has the name {name!r} twice; it must have each name only once")
+        raise ValueError(f"the argument `variants` has {name!r} twice; pass each name only once")
 
 
 def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:

@@ -1,9 +1,10 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
-cuBLAS and "memcpy", the copy function of the CUDA driver, use the arrays of the benchmark (module
-`gpu_peers`). For CuPy and PyTorch, the data are copied to arrays of these libraries. This package
-does not depend on a GPU library. A library is imported only when a benchmark names it. If the
-library or the GPU is missing, `DeviceUnavailable` is raised, and its message says which.
+Two kinds of peers use the arrays of the benchmark: cuBLAS, and "memcpy" (the copy function of the
+CUDA driver). They are in the module `gpu_peers`. For CuPy and PyTorch, the data are copied to
+arrays of these libraries. This package does not depend on a GPU library. A library is imported only
+when a benchmark names it. If the library or the GPU is missing, `DeviceUnavailable` is raised. Its
+message says which of the two is missing.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def check_peer(name: str, operation: str, device: Device) -> None:
 
 
 def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
-    """Run an operation with NumPy on `arrays`. Return its result, and a function that times runs.
+    """Run an operation with NumPy on `arrays`. Return its result and a function.
 
-    The function takes a number of runs, and returns a list with the time of each run.
+    The function takes a number of runs, makes these runs, and returns a list of their times.
     """
     call = call_of(np, operation, arrays)
     return call(), partial(host_runs, call)
@@ -84,7 +85,8 @@ def run_on_gpu(
     Return three items:
 
     - the result as a NumPy array
-    - a function that takes a number of runs, times them with `clock`, and returns a list of times
+    - a function that takes a number of runs, makes these runs, and returns a list of their times,
+      measured with `clock`
     - the number of repeats in each run
     """
     run = _with_torch if name == "torch" else _with_cupy
@@ -201,14 +203,14 @@ def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Callable[
 
 @contextmanager
 def cupy_settings(cupy: Any, ordinal: int) -> Iterator[None]:
-    """Use GPU number `ordinal` and the stream of the clock."""
+    """Let CuPy use GPU number `ordinal` and its default stream, as `GpuClock` does."""
     with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
         yield
 
 
 @contextmanager
 def torch_settings(torch: Any, ordinal: int) -> Iterator[None]:
-    """Use GPU number `ordinal` and the stream of the clock. Compute in float32, not TF32."""
+    """Let PyTorch use GPU number `ordinal`, its default stream, and float32 instead of TF32."""
     stream = torch.cuda.default_stream(ordinal)
     settings = torch.backends.cuda.matmul
     before = settings.allow_tf32

@@ -1,4 +1,4 @@
-"""Times several candidates (variants or libraries) in rounds, in which they take turns.
+"""Measures the times of several candidates (variants or libraries), which take turns.
 
 So all candidates run at the same clocks and temperatures of the GPU.
 """
@@ -22,7 +22,9 @@ RUNS_PER_ROUND = 2
 def interleaved(
     candidates: Mapping[str, Batch], runs: Runs, *, shuffled: bool = False
 ) -> dict[str, list[Times]]:
-    """Time candidates (variants or libraries) in turn. Return a dict with the times of each.
+    """Measure the times of candidates (variants or libraries), which run in turn.
+
+    Return a dict with the times of each candidate.
 
     Each candidate first makes one untimed run, the warm-up. Then a round has `RUNS_PER_ROUND` runs
     of each candidate. The order is reversed in every second round.

@@ -1,4 +1,4 @@
-"""Times the variants of an operation, and compares each result with the result of NumPy."""
+"""Runs the variants of an operation, records their times, and compares the results with NumPy."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def benchmark(
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
 ) -> Benchmark:
-    """Time variants of an operation. See `coalesce.benchmark`."""
+    """Time the variants of an operation. See `coalesce.benchmark`."""
     catalogue.check_operation(operation, WHOLE_CALLS)
     settings.check()
     options = {name: value for name, value in options.items() if value is not None}
@@ -303,7 +303,7 @@ def _options(operation: str, one: RowRequest, options: Mapping[str, Any]) -> dic
 def work_of_library(
     operation: str, operands: Sequence[Operand], result_size: int
 ) -> tuple[float, float]:
-    """Return the operations and the bytes of an operation."""
+    """Return a pair: the floating-point operations of an operation, and the moved bytes."""
     item_size = operands[0].dtype.itemsize
     rows, cols = operands[0].shape
     if operation == "matmul":

@@ -1,4 +1,4 @@
-"""Times whole calls by the host's clock: operations on NumPy arrays, copies, and launches."""
+"""Measures whole calls by the host's clock: operations on NumPy arrays, copies, and launches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def benchmark(
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
 ) -> Benchmark:
-    """Time whole calls by the host's clock. See `coalesce.benchmark`."""
+    """Measure the time of whole calls by the host's clock. See `coalesce.benchmark`."""
     settings.check()
     if operation not in calls.ROWS:
         raise ValueError(
@@ -54,8 +54,8 @@ def benchmark(
         )
     if settings.l2 != "kept" or settings.repeats != 1:
         raise ValueError(
-            "l2 and repeats are for kernels that are timed with CUDA events, not for whole calls; "
-            "leave them out"
+            "the arguments l2 and repeats are for kernels that are timed with CUDA events, not for "
+            "whole calls; leave them out"
         )
     if variants is not None:
         variants = names.rows_of_calls(operation, variants)
@@ -115,14 +115,14 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     for operand in operands:
         if not isinstance(operand.passed, np.ndarray):
             raise TypeError(
-                f"whole calls are timed on NumPy arrays; {operand.name} is a "
+                f"whole calls are timed on NumPy arrays; the operand `{operand.name}` is a "
                 f"{type(operand.passed).__name__}"
             )
         if operand.dtype not in (np.float32, np.float64) or 0 in operand.shape:
             raise TypeError(
                 f"whole calls are timed on arrays of float32 or float64 that are not empty; "
-                f"{operand.name} has dtype {dtype_name(code_of(operand.dtype))} and shape "
-                f"{operand.shape}"
+                f"the operand `{operand.name}` has dtype {dtype_name(code_of(operand.dtype))} and "
+                f"shape {operand.shape}"
             )
     return operands
 

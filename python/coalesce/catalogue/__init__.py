@@ -250,10 +250,10 @@ def is_best(variant: str) -> bool:
 
 
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
-    """Return variant `variant` of operation `operation`.
+    """Return the catalogue's entry for a variant of an operation, such as "tiled" of "matmul".
 
-    If there is no such variant, raise ValueError. `argument` is the name of the user's argument,
-    for the message.
+    If there is no such variant, raise ValueError. Its message contains `argument`, the name of the
+    argument in which the user passed the variant.
     """
     ladder = _ladder(require.text("operation", operation))
     if not ladder:
@@ -266,7 +266,7 @@ def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant
 
 @cache
 def read_kernel(file: str) -> str:
-    """Return the source of a kernel. `file` is its path in the folder ``csrc/kernels``."""
+    """Return the source of a kernel. `file` is the file's path in the folder ``csrc/kernels``."""
     return (_kernel_folder() / file).read_text(encoding="utf-8")
 
 
@@ -289,7 +289,8 @@ def _ladder(operation: str) -> dict[str, ops.Variant]:
 def check_operation(operation: str, more: Sequence[str] = ()) -> None:
     """Check that there is an operation with this name. If not, raise TypeError or ValueError.
 
-    The message also lists the names in `more`, which the caller has handled before.
+    The message lists all names that a user may pass: the operations, and the names in `more`, which
+    other code handles.
     """
     if require.text("operation", operation) not in operations():
         raise ValueError(_unknown("operation", operation, (*operations(), *more)))

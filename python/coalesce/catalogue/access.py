@@ -110,9 +110,11 @@ def _stride(x: Operand, options: dict[str, Any]) -> Setup:
 def _permuted(x: Operand, options: dict[str, Any]) -> Setup:
     order = require.as_array("order", options.get("order", range(31, -1, -1)))
     if order.dtype.kind not in "iu":
-        raise TypeError(f"order must hold integers; got dtype {order.dtype}")
+        raise TypeError(f"the argument `order` must hold integers; got dtype {order.dtype}")
     if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
-        raise ValueError(f"order must be a permutation of 0 to 31; got {order.tolist()}")
+        raise ValueError(
+            f"the argument `order` must be a permutation of 0 to 31; got {order.tolist()}"
+        )
     return x.shape[0], {}, ("ORDER=" + ",".join(map(str, order.tolist())),), []
 
 

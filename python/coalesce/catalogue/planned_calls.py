@@ -1,4 +1,4 @@
-"""Runs operations on a GPU from plans.
+"""Plans operations on a GPU, and executes the plans.
 
 A plan is the list of the steps of a call. For NumPy arrays, these are the copies to the GPU, the
 launches and the copy of the result. Such a call needs a workspace: memory on the GPU for its

@@ -206,7 +206,7 @@ def run_row_sums(
     if shared == "dynamic":
         if variant not in ("block_per_row", "block_per_row_dynamic"):
             raise ValueError(
-                "shared is an option only of variant 'block_per_row'; got shared='dynamic' with "
+                "only variant 'block_per_row' has the option `shared`; got shared='dynamic' with "
                 f"variant {variant!r}"
             )
         variant = "block_per_row_dynamic"

@@ -115,7 +115,7 @@ class Run:
         for place, operand in simulated.items():
             if place != self.device.name:
                 raise ValueError(
-                    f"{operand.name} is an array of {place}, but the call runs on "
+                    f"the argument {operand.name} is an array of {place}, but the call runs on "
                     f"{self.device.name}; copy it: coalesce.asarray({operand.name}, "
                     f'device="{self.device.name}")'
                 )
@@ -123,8 +123,9 @@ class Run:
         if gpu_arrays and not self.on_gpu:
             on_gpu = next(o.name for o in operands if o.on_gpu)
             raise ValueError(
-                f"{on_gpu} is a GPU array, but the call runs on {self.device.name!r}, which cannot "
-                "use GPU memory; copy the array to a NumPy array first"
+                f"the argument {on_gpu} is a GPU array, but the call runs on "
+                f"{self.device.name!r}, which cannot use GPU memory; copy the array to a NumPy "
+                "array first"
             )
         self.multiprocessors = self.device.multiprocessors or 132
         self.work = (0.0, 0.0)  # the floating-point operations and the bytes of the whole call

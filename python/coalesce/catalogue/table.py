@@ -1,8 +1,8 @@
 """The table of operations. It has the arguments of each operation, and the function that runs it.
 
-The package runs, times, profiles, traces and checks operations through this table. In each case, it
-calls the same function of the operation, but with other options of `Run`. For example, a profile
-passes another `launcher`, a function that is called for each launch.
+The package runs, times, profiles, traces and checks operations through this table. For all of these
+purposes, it calls the same function of the operation. Only the options of `Run` differ. For
+example, a profile passes its own `launcher`, a function that is called for each launch.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Operation:
         return not catalogue.is_best(variant) and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
-        """Check that each option belongs to at least one of the variants. If not: ValueError."""
+        """Raise ValueError if one of the options belongs to none of the variants."""
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):

@@ -58,7 +58,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake of a kernel. It shows one example, and counts how often the mistake occurred.
+    """A mistake of a kernel: one example of it, and how often it occurred.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Finding:
         The number of bytes that each thread accesses.
     first, second : Access or None
         A race has two accesses, in the order in which the simulator executed them. Other findings
-        have only `first`, or none.
+        have only `first`, or no access.
     count : int
         How often this mistake occurred: the same kind, on the same lines, with the same array.
 
@@ -131,7 +131,7 @@ class Finding:
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        """`first` and `second` as a tuple, without None. A race has two accesses."""
+        """`first` and `second` as a tuple. An access that is None is left out."""
         return tuple(a for a in (self.first, self.second) if a is not None)
 
     @property

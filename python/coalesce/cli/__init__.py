@@ -189,7 +189,7 @@ def _explain_file(options: argparse.Namespace) -> int:
 
     if options.grid is None or options.block is None:
         raise ValueError(
-            f"explain {options.what} needs the launch: add --grid and --block, such as "
+            f"explain {options.what} needs a grid and a block: add --grid and --block, such as "
             "--grid 4 --block 256"
         )
     kernel, words = kernel_of(options.what, options.entry, options.argument, options.option)

@@ -193,7 +193,7 @@ def _ratio(value: float | None) -> str:
 def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[str]:
     """Return sentences that say what the columns mean and where the numbers come from.
 
-    The table has `rows`. The matrices have `n` rows and columns.
+    `rows` are the rows of the table. The matrices have `n` rows and columns.
     """
     notes = [
         "",

@@ -1,7 +1,7 @@
 """The parsers of the command line, made with argparse.
 
-If several commands have an option, one function adds it to all of them. So its name, its values and
-its help are the same everywhere.
+If several commands have the same option, one function adds this option to all of them. So the name,
+the values and the help of the option are the same everywhere.
 """
 
 from __future__ import annotations

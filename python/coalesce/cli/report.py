@@ -52,7 +52,7 @@ def bench(
     repeats: Repeats = 1,
     whole_calls: bool = False,
 ) -> Benchmark:
-    """Time variants of an operation on arrays of random numbers.
+    """Time the variants of an operation on arrays of random numbers.
 
     `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` is M, N and K
     of a product, or the rows and the columns of one matrix. Without `shape`, matrices are `size` x
@@ -99,10 +99,10 @@ def _vectors(
     """Return the array of the benchmark of copies. The benchmark of launches has none."""
     if operation == "launch":
         if size is not None or shape is not None:
-            raise ValueError("launch takes no arrays; leave out --size and --shape")
+            raise ValueError("the benchmark launch takes no arrays; leave out --size and --shape")
         return ()
     if shape is not None:
-        raise ValueError("copies takes a vector; write --size instead of --shape")
+        raise ValueError("the benchmark copies takes a vector; write --size instead of --shape")
     return (np.random.default_rng(2024).random(size or _LENGTH["cuda"], np.dtype(dtype)),)
 
 

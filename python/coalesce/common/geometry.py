@@ -2,7 +2,7 @@
 
 The limits are the same on the simulator and on every GPU since compute capability 3.0. Their source
 is the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Other limits
-depend on the registers and the shared memory of a kernel. They are not checked here.
+depend on the registers and the shared memory of a kernel. These other limits are not checked here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
     """Return the grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``.
 
     `key` is the tuple in the square brackets: (grid, block), (grid, block, shared_bytes) or
-    (grid, block, shared_bytes, stream). Without `shared_bytes`, the size is 0. Without `stream`,
+    (grid, block, shared_bytes, stream). Without `shared_bytes`, it is 0 bytes. Without `stream`,
     the stream is None.
     """
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
@@ -144,7 +144,7 @@ def block_numbers(
     chosen = [blocks] if isinstance(blocks, tuple) else require.one_or_several(name, blocks)
     numbers = sorted({_block_number(block, grid, name) for block in chosen})
     if not numbers:
-        raise ValueError(f"{name} is empty; pass at least one block")
+        raise ValueError(f"the argument `{name}` is empty; pass at least one block")
     return np.array(numbers, np.uint64)
 
 

@@ -4,8 +4,8 @@ Each function checks one argument and returns its value. In all of them, `name` 
 argument and `value` is what the user passed. If the value is wrong, the function raises a TypeError
 or a ValueError. The message names the argument, the passed value and what is needed.
 
-An argument may also be an object of another library, which may raise any exception when it is read.
-Therefore code that reads such an object runs inside ``with reading(...)``.
+An argument may also be an object of another library. Such an object may raise any exception when it
+is read. Therefore code that reads such an object runs inside ``with reading(...)``.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def texts(name: str, value: Any) -> list[str]:
     items = several(name, value, "a sequence of strings")
     for item in items:
         if not isinstance(item, str):
-            raise TypeError(f"{name} must hold strings; got {shown(item)}")
+            raise TypeError(f"the argument {name} must contain only strings; got {shown(item)}")
     return items
 
 
@@ -205,7 +205,9 @@ def runs(value: Any) -> int | Literal["auto"]:
     try:
         return whole("runs", value, 1, 2**31 - 1)
     except (TypeError, ValueError):
-        raise ValueError(f'runs must be a positive int or "auto"; got {shown(value)}') from None
+        raise ValueError(
+            f'the argument runs must be a positive int or "auto"; got {shown(value)}'
+        ) from None
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:

@@ -13,10 +13,10 @@ class Timing:
     Attributes
     ----------
     kernel_ms : float
-        The time of the kernel in milliseconds: the median over `runs`. In a benchmark of whole
-        calls, the time of the call. An operation may launch
-        several kernels, such as a transposition before a product. Then this is the sum of their
-        times. NaN if there is no time (see `no_time`).
+        The time of the kernel in milliseconds: the median over `runs`. An operation may
+        launch several kernels, such as a transposition before a product. Then `kernel_ms` is the
+        sum of their times. In a benchmark of whole calls, it is the time of the call. NaN if there
+        is no time (see `no_time`).
     spread : float
         How much the times of the runs differ: (80th percentile - 20th percentile) / median. 0 for a
         modelled time.

@@ -32,7 +32,7 @@ _NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
-    """Return how many registers each thread of kernel `entry` of a cubin uses.
+    """Return how many registers a thread of the kernel with the name `entry` uses.
 
     The result is 0 if this is not known, for example if `cubin` is None.
 

@@ -1,7 +1,7 @@
 """Translates machine code to text with NVIDIA's program nvdisasm, and keeps the text in the cache.
 
 nvdisasm needs neither a GPU nor a driver. It comes from the PyPI wheel `nvidia-cuda-nvdisasm`, from
-a CUDA toolkit or from conda. The package looks for nvdisasm when it first needs it.
+a CUDA toolkit or from conda. This package looks for nvdisasm when the program is first needed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def listing(compiled: Compiled) -> str:
     Raises
     ------
     LookupError
-        There is no machine code, the simulator does not know its architecture, or nvdisasm is
-        missing. The message gives the reason, and says what to install.
+        There is no machine code, the code is for an architecture that the simulator does not know,
+        or nvdisasm is missing. The message gives the reason, and says what to install.
     """
     if compiled.cubin is None:
         raise LookupError("there is no machine code, because the kernel was compiled only to PTX")

@@ -1,7 +1,8 @@
 """Reads the device code of built CUDA programs, and describes it for the runtime library.
 
-This package's runtime library replaces CUDA's, and simulates the kernels of a program. For that, it
-needs a description of the kernels' machine code. `code_file` makes this description.
+This package's runtime library replaces CUDA's runtime library, and simulates the kernels of a
+program. To simulate them, it needs a description of their machine code. `code_file` makes this
+description.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
     The result is a dict with an item for each module (the device code of one source file). The key
     identifies the module. The value is its description (see `code_file`). `arch` is the compute
     capability of the simulated GPU, such as 90. `source` is the text of the program, if it is
-    known. The names of the kernels' parameters are read from it.
+    known. The names of the kernels' parameters are read from this text.
     """
     descriptions = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):
@@ -104,9 +105,9 @@ def _type(parameter: signature.Parameter) -> str:
 def check_executable(path: Path) -> None:
     """Check whether the simulator can run an executable. If not, raise ValueError.
 
-    The executable must load CUDA 13's runtime or the driver API as a shared library. This package
-    puts its own library in its place. The executable must not load a library such as cuFFT. The
-    source of cuFFT is not public, and its machine code runs only on a GPU.
+    The executable must load CUDA 13's runtime or the driver API as a shared library. When it
+    runs, it gets the library of this package instead. The executable must not load a library such
+    as cuFFT. The source of cuFFT is not public, and the machine code of cuFFT needs a GPU.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":

@@ -5,8 +5,8 @@ But many kernels were written for nvcc. They include such headers, or use names 
 without a header, such as ``INFINITY``. Therefore this module has replacements:
 
 - `STANDARD` is a dict from the names of headers to their texts. A text contains only the
-  declarations of the header that kernels can use.
-- `PRELUDE` declares the names that nvcc declares. It is put before every source.
+  declarations that kernels can use.
+- `PRELUDE` declares the names that nvcc declares without a header. It is put before every source.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 PTX has only the size of a structure. Therefore the source is compiled with the option ``-G``, which
 adds debug information in the format DWARF 2. This information has the name, type and offset of each
-member of each parameter, also of members that come from base classes. The library pyelftools reads
-it.
+member of each parameter, including the members of base classes. The library pyelftools reads the
+debug information.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ class Built:
         The contents of the executable.
     code : dict
         An item for each module (the device code of one source file). The key identifies the module.
-        The value is its description, which the simulator's runtime library reads.
-        ``csrc/cudart/code_file.hpp`` explains its format.
+        The value describes the module for the simulator's runtime library.
+        ``csrc/cudart/code_file.hpp`` explains the format of the value.
     log : str
         The compilers' warnings.
     """

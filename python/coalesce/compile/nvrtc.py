@@ -4,8 +4,8 @@ NVRTC is NVIDIA's compiler as a library. Its result has two parts: PTX (assembly
 cubin (machine code). The simulator runs the PTX. A GPU runs the cubin, which is for the
 architecture of this GPU.
 
-NVRTC needs neither a GPU nor a driver. It comes from the PyPI wheel, from a CUDA toolkit or from
-conda. The package looks for NVRTC at the first compilation.
+NVRTC needs neither a GPU nor a driver. It comes from the wheel nvidia-cuda-nvrtc on PyPI, from a
+CUDA toolkit or from conda. The package looks for NVRTC at the first compilation.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def compile_cuda(
     options : sequence of str
         NVRTC's options: ``"-DTILE=16"``, ``"-use_fast_math"``, ``"-std=c++20"``, ``"-Ifolder"``.
     name : str
-        The file name of the source in error messages and in the PTX. No such file has to exist.
+        The file name of the source in error messages and in the PTX. A file of this name need not
+        exist.
     headers : mapping, optional
         Maps names of headers to their texts. The source can include them as if they were files.
     expressions : sequence of str
@@ -206,12 +207,12 @@ def architecture(compute_capability: tuple[int, int]) -> str:
 
     For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
     GPU may not know this architecture. Then the result is for an older architecture that the
-    compiler knows. For example, the GPU has compute capability 8.9:
+    compiler knows. For example, take a GPU of compute capability 8.9:
 
-    - If the compiler knows 8.6, the result is "sm_86". The GPU can run this machine code, because
-      the major version is the same.
-    - If the newest known one is 7.5, the result is "compute_75". The kernel is compiled only to
-      PTX, and the GPU's driver compiles this PTX.
+    - If the compiler knows nothing newer than 8.6, the result is "sm_86". The GPU can run this
+      machine code, because the major version is the same.
+    - If the compiler knows nothing newer than 7.5, the result is "compute_75". The kernel is
+      compiled only to PTX, and the GPU's driver compiles this PTX.
     """
     wanted = 10 * compute_capability[0] + compute_capability[1]
     known = nvrtc().architectures

@@ -1,4 +1,4 @@
-"""This package's own runtime library, and its replacements for libraries of closed code.
+"""This package's runtime library, and its replacements for libraries whose source is not public.
 
 A CUDA program loads this package's ``libcudart.so`` in place of NVIDIA's. See csrc/cudart.
 """

@@ -1,7 +1,7 @@
-"""A replacement for the header "helper_math.h" with arithmetic on float3, int4 and similar types.
+"""Arithmetic on float3, int4 and similar types, for sources without the header "helper_math.h".
 
-"helper_math.h" comes with NVIDIA's samples. Users often copy a kernel without this header. If it is
-not found, `TEXT` is used instead. It defines functions with the same names and meanings.
+"helper_math.h" comes with NVIDIA's samples. Users often copy a kernel without this header. If the
+header is not found, `TEXT` is used instead: it defines functions with the same names and meanings.
 """
 
 from __future__ import annotations

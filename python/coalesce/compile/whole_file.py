@@ -47,9 +47,9 @@ def compile_whole(
     item is None if the unchanged source was compiled.
 
     `expressions` are the template instantiations to compile. If there are none, the function
-    compiles the instantiations that the removed host code launches. With `entry`, the name of a
-    kernel, it compiles only those of this kernel. The other parameters are the same as for
-    `nvrtc.compile_cuda`.
+    compiles the instantiations that the removed host code launches. If `entry` names a
+    kernel, only the instantiations of this kernel are compiled. The other parameters are the same
+    as for `nvrtc.compile_cuda`.
     """
     first: CompileError | None = None
     if not _has_host_code(source):

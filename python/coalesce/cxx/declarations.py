@@ -3,8 +3,8 @@
 This module is not a C++ parser, but it can read the declarations that kernels usually have. It
 replaces the name of a type or macro by its definition, if only one definition is possible
 (definitions.py). In a template, it replaces each template parameter by its argument. If it cannot
-read a declaration, the result is None. A source may have several declarations of a kernel. Then a
-parameter that differs between them has an unknown type.
+read a declaration, the result is None. A source may have several declarations of a kernel. If the
+type of a parameter differs between them, this type counts as unknown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Expands macros of host code that launch kernels, such as ``RUN(k)`` for ``k<<<1, 32>>>()``.
+"""Expands those macros of the host code that launch kernels.
 
-The module `launches` finds the launches in the expanded text.
+For example, ``RUN(k)`` may become ``k<<<1, 32>>>()``. The module `launches` finds the launches in
+the expanded text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Computes the parameters of kernels that Numba compiled.
 
 Numba compiles Python functions to PTX. In this PTX, an array of n dimensions needs 5 + 2n
-parameters. Numba calls the first five meminfo, parent, size, itemsize and address. The others are
-the extents of the shape and the strides in bytes. (Source: Numba's documentation, "Notes on Numba's
-architecture".) The user passes only the array, and this module computes the parameters. The types
-of the arguments are in the mangled name of the kernel.
+parameters. The first five have the names meminfo, parent, size, itemsize and address. The others
+are the extents of the shape and the strides in bytes. (Source: Numba's documentation, "Notes on
+Numba's architecture".) The user passes only the array, and this module computes the parameters. The
+types of the arguments are in the mangled name of the kernel.
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ def _instantiation(source: str, name: str = r"\w+") -> str:
 def as_compiled(name: str, instances: Iterable[str]) -> str:
     """Return the instantiation that `name` means: ``"k<2,true>"`` means ``"k<2, true>"``.
 
-    If no instantiation differs only in spaces, return `name`.
+    `instances` are the compiled instantiations. If none of them equals `name` apart from spaces,
+    return `name`.
     """
     same = [known for known in instances if _words_of(known) == _words_of(name)]
     return name if name in same or not same else same[0]
@@ -279,10 +280,11 @@ def signature_of(
 ) -> Signature:
     """Return the names and the parameters of a kernel.
 
-    `entry` is the kernel's name in the PTX, and `parameters` are its parameters there. `source` is
-    the CUDA C++ source, and `options` are the compiler's options. `expression` is the template
-    instantiation that the user requested, or None. `ask` is a function that asks the compiler for
-    the types of C++ expressions. If it is None, the compiler is not asked.
+    `entry` is the kernel's name in the PTX, and `parameters` are the parameters that the PTX
+    declares for the kernel. `source` is the CUDA C++ source, and `options` are the compiler's
+    options. `expression` is the template instantiation that the user requested, or None. `ask` is a
+    function that asks the compiler for the types of C++ expressions. If `ask` is None, the compiler
+    is not asked.
     """
     name = plain_name(entry)
     base = name.split("::")[-1]

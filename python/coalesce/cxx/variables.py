@@ -76,7 +76,7 @@ def variables_of(
 
 
 def as_compiled(text: str) -> DeclaredVariable:
-    """Read the type of a variable that the compiler wrote, such as "float const [3][4]"."""
+    """Read the type of a variable, spelled as the compiler does: "float const [3][4]"."""
     base, _, rest = text.partition(" [")
     extents = tuple(int(extent) for extent in re.findall(r"(\d+)\]", rest))
     parameter = declarations.as_compiled(base)
@@ -167,9 +167,10 @@ def shared_arrays(
     """Return a dict from the name of each ``__shared__`` variable to its shape and type.
 
     A value is a tuple: the shape, the bytes per element, and the type. For example, the result is
-    ``{"tile": ((32, 33), 4, "float")}``. An extent of -1 is not known. If the kernel is a template,
-    `expression` is the instantiation that runs, such as ``"tile<16>"``. A variable is left out if
-    its declaration cannot be read, or if the source has two different declarations of it.
+    ``{"tile": ((32, 33), 4, "float")}``. In a shape, -1 stands for an unknown extent. If the kernel
+    is a template, `expression` is the instantiation that runs, such as ``"tile<16>"``. A variable
+    is left out if its declaration cannot be read, or if the source has two different declarations
+    of it.
     """
     shapes: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():

@@ -91,7 +91,8 @@ def lanes_of(
     most = warp_size or MOST_LANES
     if not 1 <= len(values) <= most:
         raise ValueError(
-            f"addresses must hold 1 to {most} addresses, one for each lane; got {len(values)}"
+            f"the argument `addresses` must hold 1 to {most} addresses, one for each lane; "
+            f"got {len(values)}"
         )
     lanes = warp_size or (32 if len(values) <= 32 else 64)
     active = _active(mask, len(values), lanes)
@@ -154,7 +155,7 @@ def _active(mask: Any, count: int, lanes: int) -> NDArray[np.bool_]:
         )
     if flags.shape != (count,):
         raise ValueError(
-            f"mask must have the shape of addresses, ({count},); got shape {flags.shape}"
+            f"mask must have the same shape as addresses, ({count},); got shape {flags.shape}"
         )
     active[:count] = flags
     return active

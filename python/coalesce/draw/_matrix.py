@@ -86,7 +86,8 @@ class Matrix:
         for r, c in self.cells:
             if not (0 <= r < rows and 0 <= c < cols):
                 raise ValueError(
-                    f"touched has the cell {r, c}, but {self.name} has the shape {rows, cols}"
+                    f"the argument touched contains the cell {r, c}, but the matrix {self.name} "
+                    f"has the shape {rows, cols}"
                 )
         for what, values in (("labels", self.labels), ("groups", self.groups)):
             if values is not None and len(values) != len(self.cells):
@@ -110,13 +111,17 @@ class Matrix:
         if cells.size == 0:
             cells = np.empty((0, 2), int)
         if cells.dtype.kind not in "iu":
-            raise TypeError(f"touched must hold pairs of integers; got dtype {cells.dtype}")
+            raise TypeError(
+                f"the argument touched must contain pairs of integers; got dtype {cells.dtype}"
+            )
         if cells.ndim == 1 and len(self.shape) == 1:
             cells = np.stack([np.zeros_like(cells), cells], axis=1)
         if cells.ndim != 2 or cells.shape[1] != 2:
-            raise ValueError(f"touched must have shape (cells, 2); got {cells.shape}")
+            raise ValueError(f"the argument touched must have shape (cells, 2); got {cells.shape}")
         if len(cells) > MOST_CELLS:
-            raise ValueError(f"touched must have at most {MOST_CELLS} cells; got {len(cells)}")
+            raise ValueError(
+                f"the argument touched must have at most {MOST_CELLS} cells; got {len(cells)}"
+            )
         return [(int(r), int(c)) for r, c in cells]
 
     @cached_property
@@ -148,7 +153,7 @@ class Matrix:
 
     @cached_property
     def moved_cells(self) -> dict[Cell, int]:
-        """A dict from each cell that is moved but not accessed to the number of its colour.
+        """The cells that are moved but not accessed: a dict from cells to the numbers of colours.
 
         Such a cell has the colour of the accessed cells in the same sector.
         """
@@ -218,7 +223,7 @@ class Window:
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
     """Choose the rows and columns of a matrix to show, at most `most` of each.
 
-    `matrices` has the matrix in each frame. These rows and columns are shown:
+    `matrices` has the same matrix once for each frame. These rows and columns are shown:
 
     - rows and columns with a cell that is accessed in a frame
     - rows and columns with a cell that is moved because its sector is accessed

@@ -89,7 +89,7 @@ class Panel:
 
 
 def draw(canvas: Canvas, panel: Panel, x: float, y: float) -> float:
-    """Draw a panel. Its upper left corner is (x, y). Return the y below it."""
+    """Draw a panel. Its upper left corner is (x, y). Return the y coordinate below the panel."""
     matrix = panel.matrix
     canvas.text(x, y + 11, matrix.name, size=_NAME, bold=True)
     start = x + text_width(matrix.name, _NAME, True) + 6

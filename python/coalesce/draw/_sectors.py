@@ -1,4 +1,4 @@
-"""Determines which sectors and cache lines an access touches, and how many of their bytes."""
+"""Determines which sectors and cache lines an access touches, and which of their bytes it uses."""
 
 from __future__ import annotations
 

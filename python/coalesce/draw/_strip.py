@@ -27,7 +27,7 @@ _NARROW = 0.25
 class Strip:
     """Where the sectors of some cache lines are drawn, from left to right.
 
-    All sectors of the lines are drawn, also sectors that the access does not move.
+    All sectors of the lines are drawn, even sectors that the access does not move.
 
     Attributes
     ----------
@@ -40,7 +40,8 @@ class Strip:
     scale : float
         How many pixels wide a byte is, in sectors that are moved.
     cells : dict of int to (float, float)
-        For the address of each sector, its left edge and its width.
+        The key is the address of a sector. The value is a pair: the x coordinate of the sector's
+        left edge, and the sector's width.
     """
 
     y: float
@@ -180,7 +181,7 @@ def names(canvas: Canvas, strip: Strip) -> float:
     """Label each moved sector with its letter and the number of its used bytes.
 
     The labels are below the strip. If there is no room, the numbers are left out. Return the y
-    below the labels.
+    coordinate of the lower edge of the labels.
     """
     wide, middling = strip.sector_width >= 84, strip.sector_width >= 34
     size = strip.memory.sector_bytes
@@ -227,7 +228,7 @@ def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int
 
 
 def addresses(canvas: Canvas, strip: Strip, y: float, label: Callable[[int], str]) -> float:
-    """Write the address of each line below the strip. Return the y below the text.
+    """Write the address of each line below the strip. Return the y coordinate of the lower edge.
 
     `label` is a function that returns the text for an address. If there is no room for all
     addresses, only the first and the last are written.

@@ -150,10 +150,12 @@ def steps(
         raise ValueError(f"cells must be 'lane' or 'thread'; got {cells!r}")
     wanted = [require.whole("numbers", number, 0) for number in numbers]
     if not wanted:
-        raise ValueError("numbers is empty; pass the number of at least one step")
+        raise ValueError("the argument `numbers` is empty; pass the number of at least one step")
     for name in shapes or {}:
         if name not in [array.name for array in trace.arrays]:
-            raise ValueError(f"shapes has the key {name!r}, but the trace has no such array")
+            raise ValueError(
+                f"the dict `shapes` has the key {name!r}, but the trace has no such array"
+            )
     warps = len(np.unique(np.column_stack([trace.block, trace.warp]), axis=0)) if len(trace) else 0
     if warps != 1:
         hint = "; select one: trace.select(block=(0, 0), warp=0)" if warps else ""
@@ -172,8 +174,8 @@ def steps(
     if loops and not any(step < len(events) for step in wanted for events in loops):
         most = max(map(len, loops))
         raise ValueError(
-            f"the trace has the steps 0 to {most - 1}; numbers must contain at least one of them, "
-            f"got {wanted}"
+            f"the trace has the steps 0 to {most - 1}; the argument `numbers` must contain at "
+            f"least one of these steps, got {wanted}"
         )
     begin = min((events[0] for events in loops), default=0)
     before = panels(0, [events for events in single if events[0] < begin])

@@ -50,8 +50,9 @@ def warp_access(
         The active lanes: an int whose bit i stands for lane i, or a bool for each lane. By default,
         all lanes are active.
     kind : {"load", "store", "atomic", "copy"}
-        The kind of access. If several lanes of an atomic access the same element, its sector is
-        moved several times. ``"copy"`` is an asynchronous copy, which reads these addresses.
+        The kind of access. If several lanes update the same element with an atomic, the sector of
+        this element is moved several times. ``"copy"`` is an asynchronous copy that reads from
+        these addresses.
     title : str, optional
         A line above the headline, such as the source line.
     array : str, optional

@@ -41,15 +41,16 @@ class HostArray:
         The array that the kernel accesses. If `original` is C-contiguous and aligned, it is
         `original` itself. Otherwise, it is a copy.
     original : numpy.ndarray
-        The array that the caller passed. If the caller passed a view that is a pointer into a
-        larger array, this is the larger array (see `coalesce.arrays.pointer.whole_of`).
+        The array that the caller passed. If the caller passed a pointer into an array, it is
+        this array (see `coalesce.arrays.pointer.whole_of`).
     written : bool
-        Whether the kernel may write to the array. Then `finish` copies the result to `original`.
+        Whether the kernel may write to the array. If it may, and `array` is a copy, `finish` copies
+        the result to `original`.
     offset : int
         The kernel gets the address of `array` plus this number of bytes.
     texture : bytes or None
-        For a texture or surface, the description of the object. Then the kernel gets the handle of
-        the object instead of an address.
+        For the array of a texture or surface object, the description of the object. The kernel gets
+        the handle of the object instead of an address. None for other arrays.
     view_bytes : int or None
         If the caller passed a view of `array`, the size of the view. It starts at `offset`.
     """
@@ -212,8 +213,8 @@ def _one(parameter: Parameter, value: Any) -> Argument:
             kind = "NumPy" if isinstance(value, np.ndarray) else "GPU"
             advice = "; pass its element: x.item()" if tuple(array.shape) in ((), (1,)) else ""
             raise TypeError(
-                f"argument {parameter} is a scalar of {parameter.bytes} bytes; got a {kind} array "
-                f"of shape {tuple(array.shape)}{advice}"
+                f"argument {parameter} must be a scalar of {parameter.bytes} bytes; got a {kind} "
+                f"array of shape {tuple(array.shape)}{advice}"
             )
     if parameter.kind == "struct":
         return _structure(parameter, value)
@@ -453,13 +454,13 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
         packed = value.tobytes()
     else:
         raise TypeError(
-            f"argument {parameter} is a structure of {parameter.bytes} bytes; pass a tuple or a "
-            "dict of its members, a NumPy structured scalar or bytes; got "
+            f"argument {parameter} must be a structure of {parameter.bytes} bytes; pass a tuple or "
+            "a dict of its members, a NumPy structured scalar or bytes; got "
             f"{require.shown(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(
-            f"argument {parameter} is a structure of {parameter.bytes} bytes; got "
-            f"{type(value).__name__} of {len(packed)} bytes"
+            f"argument {parameter} must be a structure of {parameter.bytes} bytes; got an object "
+            f"of type {type(value).__name__} with {len(packed)} bytes"
         )
     return packed

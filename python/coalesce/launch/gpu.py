@@ -1,13 +1,13 @@
 """Launches a kernel on a GPU: copies NumPy arrays to the GPU and back, and chooses the stream.
 
-The copies and the kernel run on one stream:
+The copies and the kernel run on the stream that the caller passed. If the caller passed no stream,
+the stream depends on where the GPU arrays come from:
 
-- If the caller passed a stream, it is this stream.
-- If all GPU arrays come from one library, such as PyTorch, it is the current stream of the library.
-- If they come from libraries with different current streams, it is the default stream.
+- from one library, such as PyTorch: the current stream of the library;
+- from libraries with different current streams: the default stream.
 
-Arrays that share memory on the host also share memory on the GPU. There is also a faster way for
-calls with only GPU arrays and scalars (csrc/bindings/launcher.hpp).
+Arrays that share memory on the host also share memory on the GPU. Most calls with only GPU arrays
+and scalars take a faster way (csrc/bindings/launcher.hpp).
 
 If an argument is a view such as ``x[r:]``, the kernel may access all of `x`, so all of `x` is
 copied to the GPU. After the kernel, the view is copied back. In the rest of `x`, only the bytes

@@ -1,4 +1,4 @@
-"""Launches a kernel on the simulator, which writes the results into the arguments' arrays."""
+"""Launches a kernel on the simulator, which writes the results into the arrays that were passed."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def check_places(
         place = device_of([argument])
         if place is not None and place != device.name:
             raise ValueError(
-                f"argument {parameter} is an array of {place}, but the kernel runs on "
-                f"{device.name}; copy it: coalesce.asarray({parameter.name}, "
+                f"argument {parameter} is an array in the memory of {place}, but the kernel runs "
+                f"on {device.name}; copy it: coalesce.asarray({parameter.name}, "
                 f'device="{device.name}")'
             )
 

@@ -19,8 +19,8 @@ from coalesce.cxx.signature import Parameter
 class PackedStructure:
     """The bytes of a structure that contains pointers to arrays.
 
-    The arrays become additional arguments of the launch, after the kernel's own arguments. Their
-    addresses are not known yet.
+    The arrays become additional arguments of the launch, after the kernel's own arguments. The
+    addresses of the arrays are not known yet.
     """
 
     packed: bytes
@@ -41,7 +41,7 @@ class PackedStructure:
 
 
 def is_members(value: Any) -> bool:
-    """Return whether a value lists the members of a structure: a dict, a tuple or a list."""
+    """Return whether a value is a dict, a tuple or a list: these can list a structure's members."""
     return isinstance(value, Mapping | tuple | list)
 
 
@@ -185,7 +185,7 @@ class Packer:
         self.pointers: list[tuple[int, Parameter, Any]] = []  # offset, parameter, array
 
     def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
-        """Return the bytes of a structure with the members' values in `value`.
+        """Return the bytes of a structure. `value` has the values of the members.
 
         `parameter` is the parameter of the kernel that gets the structure. After this call,
         `pointers` lists the arrays that the structure points to.

@@ -26,7 +26,8 @@ class Code(str):
     Attributes
     ----------
     first : int
-        The line number of the first line in its file. Reports use these line numbers.
+        The line number that the first line of the string has in its file. Reports use the line
+        numbers of the file.
     marked : frozenset of int
         The numbers of the lines that are shown with a plus and a colour.
     whole : Code or None
@@ -103,13 +104,15 @@ class Code(str):
             raise ValueError(f"part: no line of the source contains {begin!r}")
         ends = [i for i, line in enumerate(lines) if i >= starts[0] and end in line]
         if not ends:
-            raise ValueError(f"part: no line after the line with {begin!r} contains {end!r}")
+            raise ValueError(f"part: {end!r} is in no line after the line with {begin!r}")
         chosen = "\n".join(lines[starts[0] : ends[0] + 1])
         return Code(chosen, self.first + starts[0], self.marked, self)
 
 
 def new_lines(text: str, other: str) -> set[int]:
-    """Return the numbers, from 1, of the lines of `text` that `other` does not have.
+    """Return the line numbers of the lines of `text` that `other` does not have.
+
+    The first line of `text` has the number 1.
 
     Differences of indentation are ignored. Empty lines and lines with only a brace never count as
     new.

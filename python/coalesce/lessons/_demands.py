@@ -26,7 +26,7 @@ def sectors(kind: Kind, most: float) -> Demand:
     """Return a demand: global loads take at most `most` sectors per request on average.
 
     With the kind "store", the demand is for stores. A kernel whose loads (or stores) are all
-    coalesced always meets it.
+    coalesced always meets the demand.
     """
 
     def judge(profile: Profile, case: Case) -> None:

@@ -116,7 +116,7 @@ class Exercise:
     Attributes
     ----------
     name : str
-        Name of the exercise and of its kernel.
+        The name of the exercise, which is also the name of its kernel.
     lesson : int
         The number of the lesson that contains the exercise.
     task : str
@@ -216,7 +216,7 @@ class Exercise:
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
             raise TypeError(
-                f"kernel must be a Kernel, or a string with its source; got {require.shown(kernel)}"
+                f"kernel must be a Kernel, or a string of CUDA C++; got {require.shown(kernel)}"
             )
         try:
             with _time_limit(_TIME_LIMIT_SECONDS):

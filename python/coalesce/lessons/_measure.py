@@ -1,4 +1,4 @@
-"""Measures times for the lessons: of variants of operations, and of kernels of the lessons."""
+"""Measures how long variants of operations take, and how long the lessons' own kernels take."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def code(
         The name of another variant. Lines that this other variant does not have are marked.
     part : tuple of str, optional
         Return only the part that begins at the first line that contains ``part[0]``, and ends at
-        the next line that contains ``part[1]``. Notebooks show the whole file below, folded.
+        the next line that contains ``part[1]``. Below this part, notebooks show the whole file,
+        folded.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def code(
     Raises
     ------
     ValueError
-        There is no such variant, or no line contains a text of `part`.
+        There is no such variant, or no line contains ``part[0]`` or ``part[1]``.
 
     Examples
     --------

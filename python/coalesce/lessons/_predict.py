@@ -158,11 +158,11 @@ def predict(
     question : str
         The text of the question.
     guess : float, str or ...
-        The guess: a number, one of `choices`, or its position in `choices`, from 1. ``...`` means
-        that there is no guess yet.
+        The guess: a number, one of `choices`, or the position of a choice, counted from 1. ``...``
+        means that there is no guess yet.
     measured : callable
-        A function that returns the right answer: a number, or one of `choices`. If the function
-        prints something, this is shown with the answer.
+        A function that returns the right answer: a number, or one of `choices`. Text that the
+        function prints is shown with the answer.
     choices : sequence of str
         The possible answers. It is empty if the answer is a number.
     unit : str
@@ -171,7 +171,7 @@ def predict(
         The largest relative error of a guess that counts as right.
     show : callable, optional
         A function that returns something to show with the answer: a picture, a profile, a table, or
-        a list of these. If the function prints something, this is shown, too.
+        a list of these. Text that the function prints is shown, too.
 
     Returns
     -------

@@ -34,7 +34,7 @@ class Recording:
     date : str
         The date as ``"year-month-day"``.
     command : str
-        The command that wrote the file.
+        The command that measured the times.
 
     Examples
     --------

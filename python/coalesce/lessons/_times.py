@@ -25,8 +25,8 @@ class Times(Mapping[str, Timing]):
     """The times of variants of an operation, as a mapping. It prints as a table.
 
     The mapping has the times that were measured on this machine's GPU. Without a GPU, it has the
-    recorded times. If there are no times at all, it is empty and false. You can pass it to a plot:
-    ``coalesce.plots.ladder(times, of="gbps")``.
+    recorded times. If there are no times at all, the mapping is empty. You can pass it to a
+    plot: ``coalesce.plots.ladder(times, of="gbps")``.
 
     Attributes
     ----------
@@ -75,7 +75,8 @@ class Times(Mapping[str, Timing]):
         Parameters
         ----------
         name, against : str
-            The names of two variants. The default of `against` is the attribute `against`.
+            The names of two variants. By default, `against` is the variant with which the printed
+            table compares the others.
 
         Returns
         -------
@@ -181,7 +182,7 @@ def times(
     n = require.whole("n", n, 1)
     wanted = [_variant(one) for one in require.one_or_several("variants", variants)]
     if not wanted:
-        raise ValueError("variants is empty; pass the name of at least one variant")
+        raise ValueError("the argument variants is empty; pass the name of at least one variant")
     names = [label(*one) for one in wanted]
     known = recording()
     recorded = known.times(operation, n) if known is not None else {}
@@ -212,7 +213,8 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
         if isinstance(name, str) and isinstance(options, Mapping):
             return name, dict(options)
     raise TypeError(
-        f"variants must hold names or pairs (name, options); got {require.shown(value)}"
+        "the argument variants must contain names or pairs (name, options); "
+        f"got {require.shown(value)}"
     )
 
 

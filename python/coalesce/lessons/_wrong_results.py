@@ -44,7 +44,7 @@ def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = 
 
 
 def recognized(out: Array, expected: Array, known: Sequence[tuple[str, Array]]) -> str:
-    """If `out` is one of the wrong results in `known`, return the sentence about it. Otherwise "".
+    """If `out` is one of the wrong results in `known`, return the sentence about it, else "".
 
     `known` has the results of common mistakes, as (sentence, wrong result) pairs. `expected` is the
     right result.

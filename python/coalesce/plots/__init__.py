@@ -183,16 +183,20 @@ def bars(
         raise TypeError(f"values must be a dict from names to numbers; got {require.shown(values)}")
     names = list(values)
     if not names:
-        raise ValueError("values must hold at least one bar")
+        raise ValueError("the argument `values` must contain at least one bar")
     for name, value in values.items():
         if not math.isfinite(require.number("values", value)) or value < 0:
-            raise ValueError(f"values must be finite numbers, at least 0; {name!r} is {value!r}")
+            raise ValueError(
+                f"each number in `values` must be finite and at least 0; {name!r} is {value!r}"
+            )
     estimated = set(names if modelled is True else [] if modelled is False else modelled)
     special = set(highlight)
     for what, names_passed in (("modelled", estimated), ("highlight", special)):
         unknown = sorted(names_passed - set(names))
         if unknown:
-            raise ValueError(f"{what} contains {unknown[0]!r}, which is not a key of values")
+            raise ValueError(
+                f"the argument `{what}` contains {unknown[0]!r}, which is not a key of `values`"
+            )
     write = format if callable(format) else format.format
 
     with axes_of(ax, 1, theme, (6.4, 0.9 + 0.34 * len(names))) as (panel,):
@@ -325,7 +329,8 @@ def roofline(
     Returns
     -------
     Axes
-        Markers are filled if the time was measured, and hollow if it was modelled.
+        The Axes with the points. A point is filled if its time was measured, and hollow if it was
+        modelled.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Parts that all plots need: axes in the colours of a theme, a grid, and a legend of estimates."""
+"""Parts that all plots need: axes in a theme's colours, a grid, and a legend for estimates."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
 def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
     """Return a quantity of a variant, and whether it is an estimate: ``(1.25, True)``.
 
-    `variant` is a profile or a timing. `name` is its name in error messages. `of` is the quantity,
-    and `kind` is "load" or "store" (see `coalesce.plots.ladder`).
+    `variant` is a profile or a timing, and `name` is the variant's name in error messages. `of` is
+    the quantity, such as "time", and `kind` is "load" or "store" (see `coalesce.plots.ladder`).
     """
     if of == "sectors":
         if not hasattr(variant, "metrics"):
@@ -137,8 +137,8 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:
         raise ValueError(
-            f"flops is missing for {name!r}: a profile does not count floating-point operations, "
-            "so pass their number as flops"
+            f"the argument `flops` is missing for {name!r}: a profile does not count "
+            "floating-point operations, so pass their number as `flops`"
         )
     metrics = profile.metrics()
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]

@@ -122,7 +122,7 @@ class Sweep:
             for value in require.several("values", chosen_values, "whole numbers")
         ]
         if not wanted:
-            raise ValueError("values must hold at least one number")
+            raise ValueError("the argument `values` must contain at least one number")
         sectors = [_sectors(pattern, value, itemsize) for value in wanted]
         gbps = _gbps(pattern, wanted, itemsize, chosen) if chosen else None
         return cls(

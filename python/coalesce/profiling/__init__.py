@@ -1,4 +1,4 @@
-"""Profiles: count what the memory accesses of each source line of a kernel cost."""
+"""Profiles kernels: counts what the memory accesses of each source line cost."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def profile(
         processes or on other machines. The counts are the same as without an executor. The time is
         not modelled.
     progress : bool or callable, optional
-        True shows a progress bar, and False shows none. A function is called with two numbers: how
-        many blocks are finished, and how many there are. By default, terminals and notebooks show a
-        bar after two seconds.
+        True shows a progress bar, and False shows none. If you pass a function, it is called with
+        two numbers: how many blocks are finished, and how many there are. By default, terminals and
+        notebooks show a bar after two seconds.
     caches : bool
         Whether to model the caches: their hit rates, the sectors of L2, the bytes of DRAM, and the
         time. A profile then takes up to twice as long. Caches are not modelled with `sample` or

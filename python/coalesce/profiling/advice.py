@@ -105,7 +105,7 @@ def remarks(access: Access, text: str) -> str:
     """Return what a report shows below an access: `text`, and a sentence about merged accesses.
 
     `text` is left out if the access is not worth a sentence. The sentence about merged accesses is
-    left out if there are none. So the result may be empty.
+    left out if no accesses were merged. So the result may be empty.
     """
     return " ".join(filter(None, (text * worth_a_sentence(access), access.merge_note)))
 

@@ -68,7 +68,7 @@ class Row:
 
 
 def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
-    """Yield the rows: times, totals of loads and stores by memory, bank conflicts, and caches."""
+    """Yield the rows: times, loads and stores of each memory, bank conflicts, and caches."""
     measured = tuple(p.measured_ms for p in profiles)
     modelled = tuple(p.modelled_ms for p in profiles)
     for kind, times in (("measured", measured), ("modelled", modelled)):

@@ -55,7 +55,7 @@ class Example:
     threads : tuple of (x, y, z)
         The threadIdx of the 32 lanes.
     opcode : str
-        The opcode of the instruction. Some costs depend on it, such as that of ``"ATOMS.CAS"``.
+        The opcode of the instruction. Some opcodes, such as ``"ATOMS.CAS"``, change the cost.
     target : tuple of int
         For an asynchronous copy, the addresses in shared memory to which the 32 lanes copy. Empty
         for other accesses.
@@ -194,8 +194,8 @@ class Example:
 
         `title` is a line above the picture.
 
-        For some asynchronous copies, a picture would show another number than a GPU counts. Then
-        the result is None, and `not_drawn` gives the reason.
+        For some asynchronous copies, the number in the picture would differ from the count of a
+        GPU. Then the result is None, and `not_drawn` gives the reason.
         """
         from coalesce import draw
 
@@ -262,8 +262,8 @@ class Examples(Sequence[Example]):
     Attributes
     ----------
     distinct : list of Example
-        Some of the examples: at least one for each cost. An example that must cost the same as an
-        earlier one is left out.
+        Some of the examples: at least one for each cost. An example is left out if it certainly
+        costs the same as an earlier one.
     """
 
     def __init__(self, trace: Trace, events: list[int], distinct: list[Example]) -> None:
@@ -310,7 +310,7 @@ def examples(trace: Trace) -> Mapping[int, Examples]:
 
 
 def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
-    """Return examples of an instruction that differ in cost: at least one for each cost.
+    """Return some of the examples of an instruction: at least one for each cost.
 
     `of_instruction` has all examples. If it is a tuple or a list instead of an `Examples`, return
     it unchanged.

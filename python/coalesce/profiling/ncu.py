@@ -177,7 +177,7 @@ def parse(text: str) -> list[dict[str, float]]:
 
 
 def unknown_metrics(text: str) -> set[str]:
-    """Return the names of the metrics that ncu does not know. Its messages list them."""
+    """Return the names of the metrics that ncu does not know. `text` is what ncu printed."""
     names: set[str] = set()
     for listed in re.findall(r"Failed to find metrics?:?\s+(.*)", text):
         names |= set(re.findall(r"[\w.]+", listed))

@@ -33,7 +33,7 @@ class Profile(ProfileData, Assertions):
     shared_bytes : int
         The dynamic shared memory, in bytes per block.
     device : Device
-        The device that the caller chose. The counts come from the simulator, also for a GPU.
+        The device that the caller chose. Even if it is a GPU, the counts come from the simulator.
     arrays : tuple of ArrayInfo
         The array arguments of the kernel.
     modelled_ms : float or None

@@ -1,8 +1,8 @@
 """The rows of a profile: the counts of each instruction, of each access and of each source line.
 
 - An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted.
-- An *access* has the loads of one source line from one array, or the stores of the line to the
-  array. It has several instructions if, for example, the compiler unrolled a loop.
+- An *access* has the loads of one source line from one array, or the stores of one source line to
+  one array. It has several instructions if, for example, the compiler unrolled a loop.
 - A *line* has all accesses of one source line.
 
 Requests, sectors and wavefronts have the same meaning as in Nsight Compute. A wavefront is the work
@@ -127,7 +127,8 @@ class Access:
     sentence : str
         Sentences about the access: the pattern and, if the access is wasteful, what to do.
     error : float
-        The standard error of `cost`, if only a sample of the blocks was simulated. Otherwise 0.
+        The standard error of the property `cost`, if only a sample of the blocks was simulated.
+        Otherwise 0.
     """
 
     line: int
@@ -207,7 +208,7 @@ class Access:
 
     @property
     def ideal_per_request(self) -> float:
-        """The average cost of a request if the lanes' elements were adjacent."""
+        """The average cost that a request would have if the lanes' elements were adjacent."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
@@ -321,7 +322,7 @@ class Line:
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """The average sectors per request if the lanes' elements were adjacent."""
+        """The sectors that an average request would take if the lanes' elements were adjacent."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
@@ -339,7 +340,7 @@ class Line:
 
     @property
     def bank_conflicts(self) -> int:
-        """How many more wavefronts the line takes than adjacent elements would take."""
+        """How many more wavefronts the accesses take than if their elements were adjacent."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property
@@ -349,7 +350,7 @@ class Line:
 
 
 def number(value: float) -> str:
-    """Return a ratio as text with at most two decimal places: 4, 2.5, 1.03, 1,234."""
+    """Return a ratio as text with at most two decimal places: "4", "2.5", "1,234"."""
     if value >= 100 or abs(value - round(value)) < 0.005:
         return f"{value:,.0f}"
     if value >= 10 or abs(10 * value - round(10 * value)) < 0.05:

@@ -1,4 +1,4 @@
-"""Makes a profile: the simulator runs a kernel and counts. If asked for, a GPU also runs it."""
+"""Makes a profile: the simulator counts a kernel's accesses. A GPU may run the kernel, too."""
 
 from __future__ import annotations
 

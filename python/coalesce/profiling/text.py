@@ -228,8 +228,8 @@ def source_line(
     """Yield the rows for a source line: the text of the line, and a row for each of its accesses.
 
     `names` is the width (in characters) of the column that shows the accesses, such as "load a".
-    `mark` is shown before the line. By default, a mark is shown if the line is wasteful. With
-    `sentences`, the sentences about an access are shown below it.
+    `mark` is shown before the line. By default, a mark is shown if the line is wasteful. If
+    `sentences` is true, the sentences about an access are shown below it.
     """
     bad = any(wasteful(a) for a in line.accesses)
     head = Text(("▲" if bad else " ") if mark is None else mark, f"bold {BAD}" if bad else "")

@@ -93,7 +93,7 @@ def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Tot
     """Return the sums of the accesses, one for each memory and kind of access.
 
     The order is the same as in Nsight Compute's tables. `errors` is a function that returns the
-    standard error of a sum, or None if no counts were estimated from a sample.
+    standard error of a sum. It is None if no counts were estimated from a sample.
     """
     groups: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:

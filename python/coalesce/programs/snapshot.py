@@ -1,8 +1,8 @@
 """Profiles launches that a program has stored on disk.
 
-This package's library in the program stores a launch with all of its memory
-(``csrc/cudart/snapshots.hpp``). This module repeats the launch on a copy of this memory, at the
-same addresses and with the same variables.
+The program uses coalesce's own CUDA library. This library stores a launch, and the contents of the
+device memory before the launch (``csrc/cudart/snapshots.hpp``). This module repeats the launch on a
+copy of the memory, at the same addresses and with the same variables.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ Therefore:
 
 The functions return `markupsafe.Markup`, a string that is HTML. If you pass a plain string to these
 functions, they escape it. If you pass `Markup`, they do not change it. So pass plain text, and do
-not escape it yourself. Connect pieces with `joined` or ``+``, and not with an f-string: its result
-is a plain string, and would be escaped.
+not escape it yourself. Connect pieces with `joined` or ``+``, and not with an f-string: the
+result of an f-string is a plain string, and would be escaped.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PAGE = Markup(
 
 
 def joined(parts: Iterable[str], between: str = "") -> Markup:
-    """Join the pieces in `parts` to one piece of HTML, with `between` between two pieces.
+    """Join the pieces in `parts` to one piece of HTML, with the separator `between`.
 
     Pieces of text are escaped. Pieces of HTML (`Markup`) are not changed.
     """
@@ -72,7 +72,7 @@ def tag(name: str, content: Content | None = None, style: str = "", **attributes
     """Return the HTML element `name`, such as "p", with its content.
 
     `style` is CSS, such as "color:red", and `attributes` are other attributes of the element. If
-    `content` is None, the element has no end tag, such as ``<img>``.
+    `content` is None, the element has no end tag, as for ``<img>``.
     """
     if style:
         attributes["style"] = style
@@ -137,7 +137,7 @@ def image(picture: Drawing) -> Markup:
 
 
 def image_of(svg: str, alt: str, style: str = "max-width:100%", **attributes: str) -> Markup:
-    """Return an ``<img>`` that contains the whole SVG. `alt` is the text in place of the image.
+    """Return an ``<img>`` that contains the whole SVG. `alt` replaces a missing image.
 
     `style` is CSS, and `attributes` are other attributes of the element.
     """

@@ -1,4 +1,4 @@
-"""Makes tables of the package rich, without lines and with bold headings."""
+"""Makes tables with the Python package `rich`. They have bold headings and no lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def table(
     right: Collection[str] = (),
     wrap: Collection[str] = (),
 ) -> Table:
-    """Return a table of the package rich.
+    """Return a table, which the Python package `rich` can print.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ def may_communicate(launch: Prepared) -> bool:
 def require_independent_blocks(launch: Prepared, argument: str) -> None:
     """Raise LaunchError if the blocks may communicate.
 
-    `argument` is the argument of the user that needs independent blocks, such as "sample". The
-    message advises to leave it out.
+    `argument` is the name of the user's argument that needs independent blocks, such as "sample".
+    The message advises to leave this argument out.
     """
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:

@@ -157,8 +157,8 @@ class Trace:
         The array that the first active lane accesses, as an index in `arrays`. -1 for memory
         outside of these arrays.
     index : ndarray of shape (n, 32), int64
-        The element of this array that each lane accesses, counted in C order. -1 for inactive
-        lanes, and for lanes that access other memory.
+        The element that each lane accesses in the array of the event, counted in C order. -1 for
+        inactive lanes, and for lanes that access other memory.
     active : ndarray of shape (n, 32), bool
         Whether each lane is active. (This is `mask` as an array.)
     thread : ndarray of shape (n, 32, 3), int32
@@ -170,7 +170,8 @@ class Trace:
     grid, block_shape : tuple of int
         The number of blocks in the grid and of threads in a block, as (x, y, z).
     omitted : int
-        How many further events were not recorded because of the limit.
+        How many events were left out, because a trace keeps only `limit` events (see
+        `coalesce.trace`).
 
     Examples
     --------
@@ -351,7 +352,7 @@ class Trace:
         Parameters
         ----------
         line, kind, space, instruction, warp, execution
-            The wanted value of the attribute with this name, or a sequence of wanted values.
+            The wanted value of the attribute with the same name, or a sequence of wanted values.
         array : str or sequence of str
             The name of an array, or several names.
         block : tuple of int
@@ -360,7 +361,7 @@ class Trace:
         Returns
         -------
         Trace
-            Copies of the events, in the same order. It may be empty.
+            A trace with copies of the events, in the same order. It may be empty.
 
         Raises
         ------

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A launch on the simulator whose arguments were checked."""
+    """A launch on the simulator, with checked arguments."""
 
     kernel: BaseKernel
     device: Device
@@ -127,8 +127,8 @@ class Prepared:
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return descriptions of the arrays and variables that the kernel may access.
 
-        `memory` is the attribute of a `sim.LaunchResult` with this name: a list with a tuple for
-        each array, (space, name, address, size in bytes, position of the argument). An example is
+        `memory` is `sim.LaunchResult.memory`: a list with a tuple for each array, (space, name,
+        address, size in bytes, position of the argument). An example is
         ``("global", "x", 4096, 400, 0)``. The position is -1 for a variable.
         """
         arrays = []

@@ -37,7 +37,7 @@ _JOBS_PER_WORKER = 4  # more than one, so that a fast worker can do more jobs th
 
 @dataclass(frozen=True)
 class RemoteLaunch:
-    """What a job needs to know about a launch. It can be pickled and sent to another process."""
+    """The data of a launch that a job needs. They can be pickled and sent to another process."""
 
     ptx: str
     source: str

@@ -109,9 +109,7 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """The registers after this step, until the next step.
-
-        Raise LookupError if the kernel has made another step since.
+        """The registers after this step. After the next step, LookupError is raised.
 
         See `Stepper.registers`.
         """
@@ -119,9 +117,7 @@ class Step:
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The variables after this step, until the next step.
-
-        Raise LookupError if the kernel has made another step since.
+        """The variables after this step. After the next step, LookupError is raised.
 
         See `Stepper.variables`.
         """
@@ -145,7 +141,7 @@ class Step:
 
     @property
     def events(self) -> Trace:
-        """The memory accesses of this step: none, or one. An asynchronous copy has two.
+        """The memory accesses of this step: at most one, or two for an asynchronous copy.
 
         After the next step, LookupError is raised.
         """

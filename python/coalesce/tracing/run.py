@@ -51,7 +51,7 @@ def of_operation(
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(
-                f"trace has no option {name}: trace returns the events of the kernel, and not the "
+                f"trace has no option {name}, because it returns the events of the kernel, not the "
                 "result"
             )
     taken: list[Trace] = []
@@ -122,7 +122,7 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
         if "stopped after the limit" not in str(error):
             raise
         raise LaunchError(
-            f"{error}. Perhaps a block waits for another block, but only the chosen blocks run"
+            f"{error}. Perhaps a chosen block waits for a block that does not run"
         ) from None
 
 
@@ -168,6 +168,6 @@ def _whole(name: str, value: Any) -> list[int]:
     items = [require.integer(name, item) for item in require.one_or_several(name, value)]
     if not items:
         raise ValueError(
-            f"{name} is empty; pass at least one number, or leave {name} out to record all"
+            f"the argument `{name}` is empty; pass at least one number, or omit it to record all"
         )
     return items
