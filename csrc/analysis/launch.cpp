@@ -185,8 +185,8 @@ void check_cooperative(const sim::Program& program, const LaunchRequest& request
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
         throw LaunchError(program.kernel +
                           ": only some of the blocks would be simulated, but the blocks of a "
-                          "cooperative launch wait for each other; leave out the arguments "
-                          "`sample` and `blocks`");
+                          "cooperative launch wait for each other; leave out `sample` "
+                          "and `blocks`");
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +

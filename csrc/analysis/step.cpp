@@ -282,8 +282,8 @@ struct Stepper::Impl {
         if (launch.instruction_limit && steps >= launch.instruction_limit && !all_ended()) {
             throw LaunchError(program.kernel + ": stopped after the limit of " +
                               std::to_string(launch.instruction_limit) +
-                              " warp instructions. To allow more, pass a larger instruction_limit "
-                              "to coalesce.Kernel");
+                              " warp instructions. To allow more, pass a larger "
+                              "`instruction_limit` to coalesce.Kernel");
         }
         return result;
     }

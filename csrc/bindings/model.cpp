@@ -84,7 +84,7 @@ sim::MemoryEvent scattered(const std::vector<uint64_t>& addresses, uint8_t bytes
                               std::to_string(addresses.size()) + " addresses, and " +
                               std::to_string(bytes) + " bytes per lane");
     if (kind != "load" && kind != "store" && kind != "atomic" && kind != "copy")
-        throw py::value_error("kind must be 'load', 'store', 'atomic' or 'copy'; got '" + kind +
+        throw py::value_error("`kind` must be 'load', 'store', 'atomic' or 'copy'; got '" + kind +
                               "'");
     sim::MemoryEvent e;
     e.access = kind == "load" ? sim::Access::load : sim::Access::store;
@@ -167,8 +167,8 @@ void add_model(py::module_ m) {
                 const auto at = work.find(name);
                 if (at == work.end()) return;
                 if (!(at->second >= 0 && at->second < 0x1p63))
-                    throw py::value_error(std::string("work: ") + name +
-                                          " must be from 0 to 2**63");
+                    throw py::value_error(std::string("`work`: `") + name +
+                                          "` must be from 0 to 2**63");
                 value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
             });
             const model::Gpu& g = gpu_named(gpu);
@@ -183,9 +183,9 @@ void add_model(py::module_ m) {
         "sectors",
         [](const std::vector<uint64_t>& addresses, uint32_t bytes, uint32_t size) {
             if (bytes == 0 || bytes > 64 || size == 0)
-                throw py::value_error("itemsize is " + std::to_string(bytes) + " and size is " +
+                throw py::value_error("`itemsize` is " + std::to_string(bytes) + " and `size` is " +
                                       std::to_string(size) +
-                                      "; itemsize must be from 1 to 64, and size at least 1");
+                                      "; `itemsize` must be from 1 to 64, and `size` at least 1");
             return model::sectors_of(addresses, bytes, size);
         },
         py::arg("addresses"), py::arg("itemsize"), py::arg("size") = model::sector_bytes,

@@ -27,15 +27,14 @@ class Options {
         try {
             value = pybind11::handle(item).cast<T>();
         } catch (const pybind11::cast_error&) {
-            throw pybind11::type_error("the argument `" + std::string(name) +
-                                       "` has the wrong type");
+            throw pybind11::type_error("`" + std::string(name) + "` has the wrong type");
         }
     }
     // Like read(), but the argument must be present.
     template <class T>
     T required(const char* name) {
         if (!passed_.contains(name))
-            throw pybind11::type_error("the argument `" + std::string(name) + "` is missing");
+            throw pybind11::type_error("`" + std::string(name) + "` is missing");
         T value{};
         read(name, value);
         return value;

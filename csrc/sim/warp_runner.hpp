@@ -267,8 +267,8 @@ class WarpRunner {
                               std::to_string(launch_.instruction_limit) +
                               " warp instructions; block (" + std::to_string(block.index.x) + ", " +
                               std::to_string(block.index.y) + ", " + std::to_string(block.index.z) +
-                              ") was still running. To allow more, pass a larger instruction_limit "
-                              "to coalesce.Kernel");
+                              ") was still running. To allow more, pass a larger "
+                              "`instruction_limit` to coalesce.Kernel");
         }
     }
 

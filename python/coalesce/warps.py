@@ -199,19 +199,20 @@ def _check_gpu(gpu: str) -> None:
 
 def _check_warp_size(warp_size: int) -> None:
     if require.integer("warp_size", warp_size) not in (32, 64):
-        raise ValueError(f"warp_size must be 32 or 64; got {warp_size!r}")
+        raise ValueError(f"`warp_size` must be 32 or 64; got {warp_size!r}")
 
 
 def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
     array = require.as_array("addresses", addresses)
     if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"addresses must be integers; got dtype {array.dtype}")
+        raise TypeError(f"`addresses` must be integers; got dtype {array.dtype}")
     if array.ndim != 1:
         raise ValueError(
-            f"addresses must have one axis, with an address for each lane; got shape {array.shape}"
+            f"`addresses` must have one axis, with an address for each lane; got shape "
+            f"{array.shape}"
         )
     if array.size and array.dtype.kind == "i" and array.min() < 0:
-        raise ValueError(f"addresses must not be negative; got {array.min()}")
+        raise ValueError(f"`addresses` must not be negative; got {array.min()}")
     return array.astype(np.uint64)
 
 
@@ -220,12 +221,14 @@ def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return np.ones(lanes, bool)
     if isinstance(mask, int | np.integer) and not isinstance(mask, bool):
         if not 0 <= mask < 1 << lanes:
-            raise ValueError(f"mask must have bits only for lanes 0 to {lanes - 1}; got {mask:#x}")
+            raise ValueError(
+                f"`mask` must have bits only for lanes 0 to {lanes - 1}; got {mask:#x}"
+            )
         return np.array([int(mask) >> lane & 1 for lane in range(lanes)], bool)
     flags = require.as_array("mask", mask)
     if flags.shape != (lanes,) or flags.dtype != bool:
         raise ValueError(
-            f"mask must be an int or {lanes} bools, one for each lane; "
+            f"`mask` must be an int or {lanes} bools, one for each lane; "
             f"got dtype {flags.dtype} of shape {flags.shape}"
         )
     return flags
@@ -261,15 +264,15 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     extents = _extents(blockDim)
     index = require.as_array("threadIdx", threadIdx)
     if index.dtype.kind not in "iu":
-        raise TypeError(f"threadIdx must hold integers; got dtype {index.dtype}")
+        raise TypeError(f"`threadIdx` must hold integers; got dtype {index.dtype}")
     if index.ndim == 0:
         index = index[None]
     if not 1 <= index.shape[-1] <= 3:
-        raise ValueError(f"threadIdx must have one to three coordinates; got {threadIdx!r}")
+        raise ValueError(f"`threadIdx` must have one to three coordinates; got {threadIdx!r}")
     axes = index.shape[-1]
     if np.any(index < 0) or np.any(index >= np.array(extents[:axes])):
         raise ValueError(
-            f"threadIdx: a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}"
+            f"`threadIdx`: a block of {' x '.join(map(str, extents))} has no thread {threadIdx!r}"
         )
     strides = np.array([1, extents[0], extents[0] * extents[1]])[:axes]
     offsets = (index * strides).sum(axis=-1)

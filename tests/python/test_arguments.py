@@ -40,7 +40,7 @@ def test_a_plain_integer_is_accepted_without_further_checks(
 
     monkeypatch.setattr(require.operator, "index", interrupted)
     assert require.integer("n", 3) == 3
-    with pytest.raises(TypeError, match="n must be an integer"):
+    with pytest.raises(TypeError, match="`n` must be an integer"):
         require.integer("n", np.int32(3))
 
 
@@ -288,7 +288,9 @@ def test_structures() -> None:
     parameter = Parameter("p", "struct", 8, spelled="Point")
     assert pack(parameter, point) == struct.pack("<if", 1, 2.5)
     assert pack(parameter, b"12345678") == b"12345678"
-    with pytest.raises(TypeError, match="structure of 8 bytes; got bytes of 3 bytes"):
+    with pytest.raises(
+        TypeError, match="structure of 8 bytes; got an object of type bytes with 3 bytes"
+    ):
         pack(parameter, b"123")
     with pytest.raises(TypeError, match="structured scalar or bytes; got int"):
         pack(parameter, 8)
@@ -461,16 +463,16 @@ def test_geometry(key: object, expected: object) -> None:
     [
         (1, TypeError, r"kernel\[grid, block\]"),
         ((1, 2, 3, 4, 5), TypeError, r"kernel\[grid, block, shared_bytes, stream\]"),
-        ((1, 2, 3, "s"), TypeError, "stream must be a stream of CuPy.*got str 's'"),
-        ((1, 2, 3, True), TypeError, "stream must be"),
-        ((1, 2, 3, -1), ValueError, "stream is -1"),
-        ((1.0, 1), TypeError, "grid x must be an integer; got float 1.0"),
-        ((1, True), TypeError, "block x must be an integer"),
+        ((1, 2, 3, "s"), TypeError, "`stream` must be a stream of CuPy.*got str 's'"),
+        ((1, 2, 3, True), TypeError, "`stream` must be"),
+        ((1, 2, 3, -1), ValueError, "`stream` is -1"),
+        ((1.0, 1), TypeError, "`grid.x` must be an integer; got float 1.0"),
+        ((1, True), TypeError, "`block.x` must be an integer"),
         (((1, 2, 3, 4), 1), TypeError, "one to three extents"),
-        ((0, 1), LaunchError, "grid x is 0; it must be at least 1"),
-        ((1, -4), LaunchError, "block x is -4"),
-        (((1, 65536), 1), LaunchError, "grid y is 65536; CUDA allows at most 65535"),
-        ((1, (1, 1, 65)), LaunchError, "block z is 65; CUDA allows at most 64"),
+        ((0, 1), LaunchError, "`grid.x` is 0; it must be at least 1"),
+        ((1, -4), LaunchError, "`block.x` is -4"),
+        (((1, 65536), 1), LaunchError, "`grid.y` is 65536; CUDA allows at most 65535"),
+        ((1, (1, 1, 65)), LaunchError, "`block.z` is 65; CUDA allows at most 64"),
         ((1, (32, 33)), LaunchError, "32 x 33 = 1056 threads are too many"),
         ((1, 1, -1), LaunchError, "must not be negative"),
     ],

@@ -247,18 +247,24 @@ A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
         (TypeError, r"Write \['naive'\]", "matmul", [A, B], "naive"),
         (ValueError, "at least one", "matmul", [A, B], []),
         (ValueError, "'naive' twice", "matmul", [A, B], ["naive", "naive"]),
-        (TypeError, "takes 2 arrays, a and b; got 1", "matmul", [A], {}),
-        (TypeError, "takes 1 array, a; got 2", "transpose", [A, B], {}),
-        (TypeError, "a must be a NumPy array", "transpose", [[1, 2]], {}),
-        (ValueError, "a must have as many columns as b has rows", "matmul", [A, A], {}),
-        (TypeError, "a has dtype int64; matmul takes", "matmul", [A.astype(int), B], {}),
+        (TypeError, "takes 2 arrays, `a` and `b`; got 1", "matmul", [A], {}),
+        (TypeError, "takes 1 array, `a`; got 2", "transpose", [A, B], {}),
+        (TypeError, "`a` must be a NumPy array", "transpose", [[1, 2]], {}),
+        (ValueError, "`a` must have as many columns as `b` has rows", "matmul", [A, A], {}),
+        (TypeError, "`a` has dtype int64; matmul takes", "matmul", [A.astype(int), B], {}),
         (ValueError, r"nothing to time: .*\(0, 5\), \(5, 7\)", "matmul", [A[:0], B], {}),
-        (TypeError, "no option 'tiles'.* alpha, beta, c, tile", "matmul", [A, B], {"tiles": 16}),
-        (TypeError, "the options are shared", "row_sums", [A], {"tile": 16}),
+        (
+            TypeError,
+            "no option `tiles`.* `alpha`, `beta`, `c`, `tile`",
+            "matmul",
+            [A, B],
+            {"tiles": 16},
+        ),
+        (TypeError, "the options are `shared`", "row_sums", [A], {"tile": 16}),
         (TypeError, "it has no options", "column_sums", [A], {"tile": 16}),
         (ValueError, "launches no kernel", "access", [A[0][:0]], ["offset"]),
-        (ValueError, "runs must be a positive int", "matmul", [A, B], {"runs": 0}),
-        (ValueError, "runs must be a positive int", "matmul", [A, B], {"runs": True}),
+        (ValueError, "`runs` must be a positive int", "matmul", [A, B], {"runs": 0}),
+        (ValueError, "`runs` must be a positive int", "matmul", [A, B], {"runs": True}),
         (ValueError, "cannot be timed for access", "access", [A[0]], ["numpy"]),
         (ValueError, "cannot be timed for transpose", "transpose", [A], ["cublas"]),
         (ValueError, "unknown device 'gpu'", "matmul", [A, B], {"device": "gpu"}),
@@ -271,9 +277,9 @@ def test_mistakes(error, text, operation, arrays, options):
 
 
 def test_options_of_variants_that_have_none():
-    with pytest.raises(ValueError, match="none of the variants offset has the option stride"):
+    with pytest.raises(ValueError, match="none of the variants offset has the option `stride`"):
         coalesce.benchmark("access", A[0], variants=["offset"], stride=2)
-    with pytest.raises(ValueError, match="leave out alpha"):
+    with pytest.raises(ValueError, match="leave out `alpha`"):
         coalesce.benchmark("matmul", A, B, variants=["naive", "numpy"], alpha=2.0)
 
 
@@ -478,9 +484,9 @@ def test_a_row_with_options_of_its_own(matrices):
     (hint,) = [line for line in timed.to_text().splitlines() if "coalesce explain" in line]
     assert "tile" not in hint.replace("tiled", "")
     for wrong, message in (
-        ("tiled tile=7", "tile must be one of"),
-        ("vectorized tile=8", "vectorized has the option tile"),
-        ("tiled stride=8", "no option 'stride'"),
+        ("tiled tile=7", "`tile` must be one of"),
+        ("vectorized tile=8", "vectorized has the option `tile`"),
+        ("tiled stride=8", "no option `stride`"),
         ("tiled 8", "NAME=VALUE"),
         ("numpy tile=8", "'numpy' has no options"),
     ):
@@ -506,7 +512,7 @@ def test_results_in_an_array_of_the_caller(matrices):
     assert timed.correct
     assert np.allclose(out, a @ b, atol=1e-4)
     assert timed.options == {"out": "float32"}
-    with pytest.raises(ValueError, match="'numpy' has no option 'out'"):
+    with pytest.raises(ValueError, match="'numpy' has no option `out`"):
         coalesce.benchmark("matmul", a, b, variants=["numpy"], device="sim", out=out)
 
 
@@ -587,9 +593,9 @@ def test_on_the_simulated_driver():
 
 def test_wrong_repeats(matrices):
     for wrong, error in ((0, ValueError), (1.5, TypeError), ("many", ValueError)):
-        with pytest.raises(error, match="repeats must be"):
+        with pytest.raises(error, match="`repeats` must be"):
             coalesce.benchmark("matmul", *matrices, variants=["tiled"], repeats=wrong)
-    with pytest.raises(ValueError, match="leave out repeats or l2"):
+    with pytest.raises(ValueError, match="leave out `repeats` or `l2`"):
         coalesce.benchmark("matmul", *matrices, variants=["tiled"], repeats=2, l2="flushed")
 
 
@@ -607,7 +613,7 @@ def test_the_table_states_what_l2_holds(matrices, l2):
 
 
 def test_l2_accepts_only_kept_and_flushed(matrices):
-    with pytest.raises(ValueError, match="l2 must be one of 'kept', 'flushed'; got 'cold'"):
+    with pytest.raises(ValueError, match="`l2` must be one of 'kept', 'flushed'; got 'cold'"):
         coalesce.benchmark("matmul", *matrices, l2="cold")
 
 

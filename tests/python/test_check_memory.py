@@ -308,9 +308,7 @@ def test_undefined_global_memory():
 def test_undefined_is_checked():
     kernel = coalesce.Kernel('extern "C" __global__ void k(float *x, int n) { x[n] = 1; }')
     x = np.zeros(1, np.float32)
-    with pytest.raises(
-        ValueError, match=r"argument 'undefined' contains the name 'y', but .* has no such"
-    ):
+    with pytest.raises(ValueError, match=r"`undefined` contains the name 'y', but .* has no such"):
         kernel.check(1, 1, x, 0, undefined=["y"])
     with pytest.raises(ValueError, match=r"contains .n. \(int\), which is not an array"):
         kernel.check(1, 1, x, 0, undefined=["n"])

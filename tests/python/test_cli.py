@@ -138,7 +138,7 @@ def test_run_a_file(capsys, tmp_path, device):
         (("explain", "matmull"), "'matmull' is neither a file nor an operation"),
         (("explain", "matmul", "--variant", "tield"), "did you mean 'tiled'"),
         (("explain", "access", "--variant", "stride", "8"), "NAME=VALUE"),
-        (("explain", "access", "--variant", "stride", "offset=8"), "has no option offset"),
+        (("explain", "access", "--variant", "stride", "offset=8"), "has no option `offset`"),
     ],
 )
 def test_errors_go_to_stderr(capsys, arguments, message):
@@ -225,7 +225,10 @@ def test_options_of_the_compiler(capsys, tmp_path, options):
     ("words", "message"),
     [
         ("run FILE add zeros:5 5", 'add.cu(4): error: identifier "X" is undefined'),
-        ("run FILE add zeros:5 5 -DX=1 --block 2000", "block x is 2000; CUDA allows at most 1024"),
+        (
+            "run FILE add zeros:5 5 -DX=1 --block 2000",
+            "`block.x` is 2000; CUDA allows at most 1024",
+        ),
         ("run FILE add zeros:5 -DX=1", "takes 2 arguments; got 1"),
         ("run FILE add zeros:5 2.5 -DX=1", "argument `n` (int) needs int32; got float 2.5"),
         ("run FILE sub zeros:5 5 -DX=1", "no kernel 'sub'; its kernel is add"),

@@ -52,7 +52,7 @@ def test_rows_and_ratios(transposes):
     assert back["bytes used per global load, %"].better(1) is False
     with pytest.raises(
         ValueError,
-        match=r"name is 'speed', .*; the known quantities are .*'bank conflicts'",
+        match=r"`name` is 'speed', .*; the known quantities are .*'bank conflicts'",
     ):
         c.ratio("speed")
 
@@ -151,7 +151,7 @@ def test_example():
 def test_mistakes(transposes):
     with pytest.raises(ValueError, match="needs two profiles or more; got 1"):
         coalesce.compare(transposes[0])
-    with pytest.raises(TypeError, match="profiles must be of type Profile; got dict"):
+    with pytest.raises(TypeError, match="`profiles` must be of type Profile; got dict"):
         coalesce.compare(transposes[0], {})
 
 

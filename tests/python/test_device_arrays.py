@@ -185,7 +185,7 @@ def test_assignments(device: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "error", "message"),
     [
-        (-1, "f4", ValueError, "shape must be at least 0"),
+        (-1, "f4", ValueError, "`shape` must be at least 0"),
         ((2, 2.5), "f4", TypeError, "float"),
         (3, "O", TypeError, "in this machine's byte order"),
         (3, ">f4", TypeError, "in this machine's byte order"),
@@ -279,7 +279,9 @@ def test_the_device_must_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = coalesce.Kernel(SCALE, device="sim")
     with pytest.raises(ValueError, match=r"`x` .* is an array in the memory of sim:other, but"):
         kernel[1, 32](x, 1.0, 4)
-    with pytest.raises(ValueError, match="a is an array of sim:other, but the call runs on"):
+    with pytest.raises(
+        ValueError, match="`a` is an array in the memory of sim:other, but the call runs on"
+    ):
         coalesce.transpose(x, device="sim")
 
 

@@ -148,7 +148,7 @@ def test_save(tmp_path):
     picture = draw.thread_block(8)
     path = picture.save(tmp_path / "block.svg")
     assert path.read_text(encoding="utf-8") == picture.svg + "\n"
-    with pytest.raises(ValueError, match=r"path must end in \.svg.*'block\.png'"):
+    with pytest.raises(ValueError, match=r"`path` must end in \.svg.*'block\.png'"):
         picture.save(tmp_path / "block.png")
 
 
@@ -516,20 +516,28 @@ class TestThreadBlock:
         ),
         (lambda: draw.warp_access(7, 4), TypeError, "one for each lane.*; got int 7"),
         (lambda: draw.warp_access("abc", 4), TypeError, "one for each lane.*; got str 'abc'"),
-        (lambda: draw.warp_access([0.5], 4), TypeError, "addresses must be an integer"),
+        (lambda: draw.warp_access([0.5], 4), TypeError, "`addresses` must be an integer"),
         (lambda: draw.warp_access(np.zeros(4), 4), TypeError, "dtype float64"),
         (lambda: draw.warp_access(np.zeros((2, 2), int), 4), ValueError, r"got shape \(2, 2\)"),
         (lambda: draw.warp_access([-4], 4), ValueError, "got -4"),
         (lambda: draw.warp_access([2**64], 4), ValueError, "got 18446744073709551616"),
-        (lambda: draw.warp_access([0], 0), ValueError, "itemsize must be from 1 to 64; got 0"),
-        (lambda: draw.warp_access([0], 4.0), TypeError, "itemsize must be an integer"),
+        (lambda: draw.warp_access([0], 0), ValueError, "`itemsize` must be from 1 to 64; got 0"),
+        (lambda: draw.warp_access([0], 4.0), TypeError, "`itemsize` must be an integer"),
         (lambda: draw.warp_access([0], 4, 2), ValueError, "with a bit for each address"),
         (lambda: draw.warp_access([0, 4], 4, [True]), ValueError, r"\(2,\); got shape \(1,\)"),
-        (lambda: draw.warp_access([0], 4, [1.0]), TypeError, "mask must be an integer with a bit"),
+        (
+            lambda: draw.warp_access([0], 4, [1.0]),
+            TypeError,
+            "`mask` must be an integer with a bit",
+        ),
         (lambda: draw.warp_access([0], 4, 0), ValueError, "no active lane"),
-        (lambda: draw.warp_access([0], 4, kind="read"), ValueError, "kind must be 'load'"),
+        (lambda: draw.warp_access([0], 4, kind="read"), ValueError, "`kind` must be 'load'"),
         (lambda: draw.warp_access([0], 4, sector_bytes=48), ValueError, "power of two; got 48"),
-        (lambda: draw.warp_access([0], 4, line_bytes=16), ValueError, "line_bytes must be from 32"),
+        (
+            lambda: draw.warp_access([0], 4, line_bytes=16),
+            ValueError,
+            "`line_bytes` must be from 32",
+        ),
         (lambda: draw.bank_board([2], 4), ValueError, "lane 0 has 2"),
         (lambda: draw.bank_board([0], 3), ValueError, "1, 2, 4, 8 or 16; got 3"),
         (
@@ -538,24 +546,32 @@ class TestThreadBlock:
             "1 to 32 addresses, one for each.*got 33",
         ),
         (lambda: draw.bank_board([0], 4, base=64), ValueError, "multiple of 128; got 64"),
-        (lambda: draw.bank_board([0], 4, rows="x"), ValueError, "rows must be one of 'wavefronts'"),
-        (lambda: draw.matrix_cells((4, 4), [(4, 0)]), ValueError, r"has the cell \(4, 0\)"),
+        (
+            lambda: draw.bank_board([0], 4, rows="x"),
+            ValueError,
+            "`rows` must be one of 'wavefronts'",
+        ),
+        (
+            lambda: draw.matrix_cells((4, 4), [(4, 0)]),
+            ValueError,
+            r"`touched` contains the cell \(4, 0\)",
+        ),
         (lambda: draw.matrix_cells((4, 4), [(0.5, 0)]), TypeError, "dtype float64"),
         (lambda: draw.matrix_cells((4, 4), [1, 2]), ValueError, r"shape \(cells, 2\)"),
-        (lambda: draw.matrix_cells((0, 4), []), ValueError, "shape must be at least 1"),
+        (lambda: draw.matrix_cells((0, 4), []), ValueError, "`shape` must be at least 1"),
         (lambda: draw.matrix_cells((2, 2, 2), []), ValueError, r"\(rows, columns\)"),
         (
             lambda: draw.matrix_cells((4, 4), [(0, 0)], labels=[1, 2]),
             ValueError,
-            "labels must have",
+            "`labels` must have",
         ),
         (lambda: Matrix("a", (4, 4), memory="local"), ValueError, "'global' or 'shared'"),
-        (lambda: Matrix("a", (4, 4), pitch=3), ValueError, "pitch must be at least 4; got 3"),
+        (lambda: Matrix("a", (4, 4), pitch=3), ValueError, "`pitch` must be at least 4; got 3"),
         (lambda: draw.matrices({}), ValueError, "at least one frame"),
         (lambda: draw.matrices({"k": []}), ValueError, "1 to 6 matrices; 'k' has 0"),
         (lambda: draw.matrices(["a"]), TypeError, "must contain Matrix objects"),
         (lambda: draw.thread_block((32, 33)), ValueError, "at most 1024 threads; got 1056"),
-        (lambda: draw.thread_block((0, 4)), ValueError, "block_dim must be at least 1; got 0"),
+        (lambda: draw.thread_block((0, 4)), ValueError, "`block_dim` must be at least 1; got 0"),
         (lambda: draw.thread_block((1, 1, 1, 1)), ValueError, "1 to 3 extents; got 4"),
         (lambda: draw.thread_block(2.5), TypeError, "block_dim"),
         (lambda: draw.thread_block(8, warp_size=48), ValueError, "power of two; got 48"),

@@ -124,9 +124,9 @@ def test_local_memory_has_no_picture():
     ("options", "message"),
     [
         ({"numbers": []}, "at least one step"),
-        ({"numbers": [-1]}, "numbers must be at least 0; got -1"),
+        ({"numbers": [-1]}, "`numbers` must be at least 0; got -1"),
         ({"numbers": [64, 99]}, r"has the steps 0 to 63; .* got \[64, 99\]"),
-        ({"cells": "row"}, "cells must be 'lane' or 'thread'; got 'row'"),
+        ({"cells": "row"}, "`cells` must be 'lane' or 'thread'; got 'row'"),
         ({"shapes": {"tile": (8, 8)}}, "`shapes` has the key 'tile', but the trace has no"),
         ({"shapes": {"a": (8, 9)}}, r"a shape of 72 elements, but the array a has 4096"),
     ],
@@ -145,5 +145,5 @@ def test_several_warps_are_too_many():
         draw.steps(trace[:0])
     with pytest.raises(ValueError, match="no event"):
         draw.event(trace[:0])
-    with pytest.raises(ValueError, match=r"number must be from -\d+ to \d+; got 100000"):
+    with pytest.raises(ValueError, match=r"`number` must be from -\d+ to \d+; got 100000"):
         draw.event(trace, 100_000)

@@ -92,14 +92,14 @@ def test_a_slice_of_a_device_array_is_adopted_as_a_slice(monkeypatch):
 def test_gpu_arrays_are_checked_like_others():
     good = Pretended((2, 3))
     cases = [
-        ((Pretended((2, 3), "<i4"), good), TypeError, "a has dtype int32"),
+        ((Pretended((2, 3), "<i4"), good), TypeError, "`a` has dtype int32"),
         (
             (good, Pretended((3, 2), "<f8")),
             TypeError,
-            "a has dtype float32 and b has dtype float64",
+            "`a` has dtype float32 and `b` has dtype float64",
         ),
-        ((good, good), ValueError, r"a has shape \(2, 3\) and b has shape \(2, 3\)"),
-        ((Pretended((3,)), good), ValueError, "a must have 2 dimensions"),
+        ((good, good), ValueError, r"`a` has shape \(2, 3\) and `b` has shape \(2, 3\)"),
+        ((Pretended((3,)), good), ValueError, "`a` must have 2 dimensions"),
         (
             (good, Pretended((3, 2))),
             ValueError,
@@ -161,7 +161,7 @@ def test_out_on_the_gpu(random):
     host = np.zeros((33, 33), np.float32)
     assert coalesce.matmul(b, b, out=host) is host
     np.testing.assert_allclose(host, a @ a, atol=1e-4)
-    with pytest.raises(ValueError, match="out must be C-contiguous"):
+    with pytest.raises(ValueError, match="`out` must be C-contiguous"):
         coalesce.matmul(b, b, out=Strided(out, 0, (33, 33), (1, 33)))
 
 

@@ -116,7 +116,7 @@ def test_layouts_and_sizes() -> None:
     np.testing.assert_array_equal(d.reshape(2, -1).get(), np.arange(6.0).reshape(2, 3))
     with pytest.raises(ValueError, match=r"cannot be reshaped to \(4,\)"):
         d.reshape(4)
-    with pytest.raises(ValueError, match="out must be C-contiguous"):
+    with pytest.raises(ValueError, match="`out` must be C-contiguous"):
         d.get(np.empty(6, np.float32))
     with pytest.raises(
         TypeError, match="must hold numbers of at most 16 bytes, in this machine's byte order"

@@ -250,7 +250,7 @@ def test_wrong_arguments_name_the_parameter(kernel) -> None:  # type: ignore[no-
     bound(x, 1.0, np.int64(3))
     with pytest.raises(TypeError):
         bound(x, 1.0, n=3)
-    with pytest.raises(ValueError, match='runs must be a positive int or "auto"'):
+    with pytest.raises(ValueError, match='`runs` must be a positive int or "auto"'):
         kernel("scale").launch(1, 32, x, 1.0, 3, runs=0)
 
 
@@ -297,9 +297,9 @@ def test_kernels_are_collected(kernel) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_bad_constructions(device: str) -> None:
-    with pytest.raises(TypeError, match="source must be a string or a path; got bytes"):
+    with pytest.raises(TypeError, match="`source` must be a string or a path; got bytes"):
         coalesce.Kernel(b"text", device=device)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="entry must be a string"):
+    with pytest.raises(TypeError, match="`entry` must be a string"):
         coalesce.Kernel(SOURCE, 3, device=device)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown device"):
         coalesce.Kernel(SOURCE, "scale", device="abacus")
@@ -358,7 +358,7 @@ scale.launch(1, 32, x, 2.0, 4, device="sim")
 
 @pytest.mark.parametrize("limit", [-1, 2**63, 2**64, 2**70, 1.5, True, "3"])
 def test_an_invalid_instruction_limit_is_refused(limit: object) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"^instruction_limit must be "):
+    with pytest.raises((TypeError, ValueError), match=r"^`instruction_limit` must be "):
         coalesce.Kernel(SOURCE, device="sim", instruction_limit=limit)
 
 

@@ -51,7 +51,7 @@ def test_files(tmp_path: Path, device: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x7fELF\x02", "is machine code; the source must be"),
+        (b"\x7fELF\x02", "is machine code; `source` must be"),
         (b"// a\n// \xff\n", "the source has no kernel"),
     ],
 )
@@ -99,7 +99,9 @@ def test_an_error_shows_the_line_and_a_caret() -> None:
 
 
 def test_sizes_are_bounded() -> None:
-    with pytest.raises(ValueError, match=r"source has 104,857,600 characters; at most 33,554,432"):
+    with pytest.raises(
+        ValueError, match=r"`source` has 104,857,600 characters; at most 33,554,432"
+    ):
         coalesce.Kernel("/" * (100 << 20))
 
 
@@ -122,7 +124,7 @@ def test_architectures(arch: str | int | None, number: int | None, device: str) 
 
 @pytest.mark.parametrize("arch", ["ampere", "sm_", 8.0, True, "sm_9x", (8, 0)])
 def test_wrong_architectures(arch: object) -> None:
-    with pytest.raises(ValueError, match='arch must be a compute capability such as "sm_80"'):
+    with pytest.raises(ValueError, match='`arch` must be a compute capability such as "sm_80"'):
         coalesce.Kernel(SCALE, arch=arch)  # type: ignore[arg-type]
 
 

@@ -103,7 +103,7 @@ def test_without_a_recording_times_say_so(check_html):
 
 
 def test_times_need_a_variant():
-    with pytest.raises(ValueError, match="variants is empty"):
+    with pytest.raises(ValueError, match="`variants` is empty"):
         lessons.times("matmul", [])
 
 
@@ -145,7 +145,7 @@ def test_the_shipped_recording_was_measured():
 
 def test_lesson_kernels_have_sources():
     assert "again" in lessons.source("repeats")
-    with pytest.raises(ValueError, match="name must be one of 'padding', 'repeats'; got 'x'"):
+    with pytest.raises(ValueError, match="`name` must be one of 'padding', 'repeats'; got 'x'"):
         lessons.source("x")
 
 
@@ -245,7 +245,7 @@ def test_hints_are_graded_and_do_not_end_in_an_error():
         assert first != second
         assert "There are" in one.hint(9)
         assert one.solution.strip() not in repr(one)
-    with pytest.raises(ValueError, match="number must be at least 1"):
+    with pytest.raises(ValueError, match="`number` must be at least 1"):
         lessons.exercise("smooth").hint(0)
 
 
@@ -348,10 +348,10 @@ __global__ void brighten(const float* image, float* out, int rows, int cols, flo
 
 def test_a_kernel_is_needed():
     with pytest.raises(
-        TypeError, match=r"kernel must be a Kernel, or a string of CUDA C\+\+; got int"
+        TypeError, match=r"`kernel` must be a Kernel, or a string of CUDA C\+\+; got int"
     ):
         lessons.exercise("rotate").check(3)
-    with pytest.raises(ValueError, match=r"name must be one of 'thread_number', .*; got 'x'"):
+    with pytest.raises(ValueError, match=r"`name` must be one of 'thread_number', .*; got 'x'"):
         lessons.exercise("x")
 
 

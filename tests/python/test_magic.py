@@ -201,7 +201,7 @@ def test_invalid_magic_lines(session: Session, line: str, message: str) -> None:
         ("-g 1 -b 32 x 2.0", TypeError, "takes 3 arguments; got 2"),
         ("-g 1 -b 32 n 2.0 n", TypeError, "`x` (float *) needs an array of float32; got int 1000"),
         ("-g 1 -b 2048 x 2.0 n", coalesce.LaunchError, "CUDA allows at most 1024"),
-        ("-g 1.5 -b 32 x 2.0 n", TypeError, "grid x must be an integer"),
+        ("-g 1.5 -b 32 x 2.0 n", TypeError, "`grid.x` must be an integer"),
         ("-e nope", ValueError, "no kernel 'nope'"),
         ("--device abacus", ValueError, "unknown device 'abacus'"),
     ],

@@ -89,9 +89,11 @@ def test_blocks_that_wait_for_later_ones(on_simulator):
 
 
 def test_wrong_arguments_are_reported(kernel, arrays):
-    with pytest.raises(TypeError, match="callback must be a function that takes a Trace; got int"):
+    with pytest.raises(
+        TypeError, match="`callback` must be a function that takes a Trace; got int"
+    ):
         kernel.observe(GRID, BLOCK, *arrays, N, callback=3)
-    with pytest.raises(ValueError, match="batch must be at least 1"):
+    with pytest.raises(ValueError, match="`batch` must be at least 1"):
         kernel.observe(GRID, BLOCK, *arrays, N, callback=print, batch=0)
 
 
@@ -112,7 +114,7 @@ def test_blocks_that_communicate_are_not_sampled(body, on_simulator):
     arguments = [np.zeros(1, np.int32), np.zeros(1, np.int32)]
     with pytest.raises(coalesce.LaunchError, match=message) as caught:
         counting.count(prepare(kernel, 1000, 32, arguments), sample=0.1)
-    assert "leave out the arguments `sample`" in str(caught.value)
+    assert "leave out `sample`" in str(caught.value)
 
 
 def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):
@@ -133,7 +135,7 @@ def test_blocks_that_communicate_are_not_distributed(on_simulator):
     kernel = coalesce.Kernel(source, device=on_simulator)
     with (
         ThreadPoolExecutor(1) as pool,
-        pytest.raises(coalesce.LaunchError, match="To simulate all blocks, leave out executor"),
+        pytest.raises(coalesce.LaunchError, match="To simulate all blocks, leave out `executor`"),
     ):
         counting.count(prepare(kernel, 4, 32, [np.zeros(2, np.int32)]), executor=pool)
 

@@ -98,16 +98,16 @@ class TestSweep:
         drawn = plots.sweep(Sweep.run("stride", [1, 2], device="sim"), ax=given)
         assert list(drawn) == list(given)
         assert len(figures.get_fignums()) == 1
-        with pytest.raises(ValueError, match="ax must be 2 Axes, one for each panel; got 1"):
+        with pytest.raises(ValueError, match="`ax` must be 2 Axes, one for each panel; got 1"):
             plots.sweep(Sweep.run("stride", [1], device="sim"), ax=given[0])
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("strides",), "pattern must be one of 'stride', 'offset', 'vector'; got 'strides'"),
-            (("stride", []), "the argument `values` must contain at least one number"),
-            (("stride", [-1]), "values must be from 0 to 65536; got -1"),
-            (("stride", [0]), "stride must be at least 1"),
+            (("strides",), "`pattern` must be one of 'stride', 'offset', 'vector'; got 'strides'"),
+            (("stride", []), "`values` must contain at least one number"),
+            (("stride", [-1]), "`values` must be from 0 to 65536; got -1"),
+            (("stride", [0]), "`stride` must be at least 1"),
         ],
     )
     def test_bad_input_is_named(self, arguments, message):
@@ -115,7 +115,7 @@ class TestSweep:
             Sweep.run(*arguments)
 
     def test_bad_itemsize(self):
-        with pytest.raises(ValueError, match="itemsize must be 1, 2, 4, 8 or 16; got 3"):
+        with pytest.raises(ValueError, match="`itemsize` must be 1, 2, 4, 8 or 16; got 3"):
             Sweep.run("stride", itemsize=3)
 
     def test_on_a_gpu(self, device, monkeypatch):
@@ -149,9 +149,9 @@ class TestBars:
             ({"values": {}}, "at least one bar"),
             ({"values": {"a": -1}}, "'a' is -1"),
             ({"values": {"a": float("nan")}}, "'a' is nan"),
-            ({"values": {"a": 1}, "modelled": ["b"]}, "modelled contains 'b'"),
-            ({"values": {"a": 1}, "highlight": ["b"]}, "highlight contains 'b'"),
-            ({"values": {"a": 1}, "theme": "blue"}, "theme must be one of 'light'.*got 'blue'"),
+            ({"values": {"a": 1}, "modelled": ["b"]}, "`modelled` contains 'b'"),
+            ({"values": {"a": 1}, "highlight": ["b"]}, "`highlight` contains 'b'"),
+            ({"values": {"a": 1}, "theme": "blue"}, "`theme` must be one of 'light'.*got 'blue'"),
         ],
     )
     def test_bad_input_is_named(self, arguments, message):
@@ -161,7 +161,7 @@ class TestBars:
     def test_axes_have_their_own_colours(self, figures):
         _, ax = figures.subplots()
         assert plots.bars({"a": 1}, ax=ax) is ax
-        with pytest.raises(ValueError, match="theme and ax cannot be combined"):
+        with pytest.raises(ValueError, match="`theme` and `ax` cannot be combined"):
             plots.bars({"a": 1}, ax=ax, theme="dark")
 
     def test_themes_color_the_figure_and_nothing_else(self, figures):
@@ -228,7 +228,7 @@ class TestLadder:
             ([Profile("a"), Profile("a")], "time", ValueError, "two profiles with the title 'a'"),
             ([Profile("a")], "time", ValueError, "'a' has no time"),
             ([Profile("a")], "gflops", ValueError, "needs a Timing, but 'a' is a profile"),
-            ([Profile("a")], "speed", ValueError, "of must be one of 'time', 'sectors'"),
+            ([Profile("a")], "speed", ValueError, "`of` must be one of 'time', 'sectors'"),
         ],
     )
     def test_bad_input_is_named(self, variants, of, error, message):
@@ -280,7 +280,11 @@ class TestRoofline:
             ([Profile("a", 1.0, dram=(1, 1))], {}, "`flops` is missing for 'a'"),
             ([Profile("a", 1.0)], {"flops": 1.0}, "profile of 'a' does not have both"),
             ([Profile("a", dram=(1, 1))], {"flops": 1.0}, "'a' has no time"),
-            ({"a": Work(1, 1, 1)}, {"peak_gbps": 0}, "peak_gbps must be a positive number; got 0"),
+            (
+                {"a": Work(1, 1, 1)},
+                {"peak_gbps": 0},
+                "`peak_gbps` must be a positive number; got 0",
+            ),
         ],
     )
     def test_bad_input_is_named(self, kernels, options, message):
@@ -288,7 +292,7 @@ class TestRoofline:
             plots.roofline(kernels, **{"peak_gflops": 1.0, "peak_gbps": 1.0, **options})
 
     def test_work_is_positive(self):
-        with pytest.raises(ValueError, match="ms must be a positive number; got 0"):
+        with pytest.raises(ValueError, match="`ms` must be a positive number; got 0"):
             Work(1, 1, 0)
 
 

@@ -107,15 +107,15 @@ X = np.zeros((4, 5), np.float32)
 @pytest.mark.parametrize(
     ("array", "index", "error", "message"),
     [
-        ([1.0], (0,), TypeError, "array must be a NumPy array; got list"),
-        (X[:, 1:], (0,), ValueError, r"array is not C-contiguous \(strides \(20, 4\)\)"),
+        ([1.0], (0,), TypeError, "`array` must be a NumPy array; got list"),
+        (X[:, 1:], (0,), ValueError, r"`array` is not C-contiguous \(strides \(20, 4\)\)"),
         (X, (), IndexError, r"one integer, or 2 integers: one for each axis .* \(4, 5\); got 0"),
         (X, (1, 2, 3), IndexError, "one integer, or 2 integers.*; got 3"),
         (X, (21,), IndexError, r"index 21 is outside the array of shape \(4, 5\)"),
         (X, (-1,), IndexError, "index -1 is outside"),
         (X, (1, 5), IndexError, "index 1, 5 is outside"),
-        (X, (1.0,), TypeError, "index must consist of integers; got float 1.0"),
-        (X, (True,), TypeError, "index must consist of integers; got bool True"),
+        (X, (1.0,), TypeError, "`index` must consist of integers; got float 1.0"),
+        (X, (True,), TypeError, "`index` must consist of integers; got bool True"),
     ],
 )
 def test_wrong_pointers_are_named(array, index, error, message):

@@ -104,11 +104,11 @@ def test_a_picture_is_shown_as_an_image(stride, check_html):
 def test_an_invalid_guess_is_refused(stride):
     with pytest.raises(
         TypeError,
-        match=r"guess must be a number, or `\.\.\.` \(Ellipsis\) for no guess; got str 'many'",
+        match=r"`guess` must be a number, or `\.\.\.` \(Ellipsis\) for no guess; got str 'many'",
     ):
         stride(guess="many")
     ask = {"choices": ["a", "b"], "measured": lambda: "a"}
-    with pytest.raises(ValueError, match="guess must be one of 'a', 'b'; got 'c'"):
+    with pytest.raises(ValueError, match="`guess` must be one of 'a', 'b'; got 'c'"):
         lessons.predict("x", "Which?", guess="c", **ask)
-    with pytest.raises(ValueError, match="guess must be at most 2, the number of choices; got 3"):
+    with pytest.raises(ValueError, match="`guess` must be at most 2, the number of choices; got 3"):
         lessons.predict("x", "Which?", guess=3, **ask)

@@ -353,7 +353,7 @@ def test_to_dataframe(by):
     assert len(frame) == len({"access": p.accesses, "line": p.lines}.get(by, p.instructions)())
     if by != "line":
         assert frame[frame["kind"] == "load"]["sectors"].sum() == sectors
-    with pytest.raises(ValueError, match="by must be"):
+    with pytest.raises(ValueError, match="`by` must be"):
         p.to_dataframe("warp")
 
 
@@ -361,7 +361,7 @@ def test_progress_is_reported():
     seen = []
     matmul("naive", progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (4, 4)
-    with pytest.raises(TypeError, match="progress must be"):
+    with pytest.raises(TypeError, match="`progress` must be"):
         matmul("naive", progress=3)
 
 

@@ -81,9 +81,9 @@ def test_bank_conflicts(tiled):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda p: p.assert_sectors_per_request(), "needs load="),
-        (lambda p: p.assert_sectors_per_request(load=float("nan")), "load must be .* got nan"),
-        (lambda p: p.assert_sectors_per_request(store=-1), "store must be .* got -1"),
+        (lambda p: p.assert_sectors_per_request(), "needs `load`, `store` or both"),
+        (lambda p: p.assert_sectors_per_request(load=float("nan")), "`load` must be .* got nan"),
+        (lambda p: p.assert_sectors_per_request(store=-1), "`store` must be .* got -1"),
         (
             lambda p: p.assert_sectors_per_request(load=4, line=1),
             "load access at line 1;",
@@ -99,7 +99,7 @@ def test_assertions_that_cannot_be_decided_fail(padded, call, message):
 
 def test_limits_are_numbers(padded):
     padded.assert_sectors_per_request(load=np.float32(4))
-    with pytest.raises(TypeError, match="load must be a real number; got str '4'"):
+    with pytest.raises(TypeError, match="`load` must be a real number; got str '4'"):
         padded.assert_sectors_per_request(load="4")
 
 

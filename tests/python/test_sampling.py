@@ -38,7 +38,7 @@ def test_blocks_are_spread_over_the_grid_and_the_same_in_every_run():
 def test_invalid_shares(share):
     with pytest.raises(ValueError, match="above 0 and below 1"):
         sampling.choose(100, share)
-    with pytest.raises(TypeError, match="sample must be a real number"):
+    with pytest.raises(TypeError, match="`sample` must be a real number"):
         sampling.choose(100, "5%")
 
 

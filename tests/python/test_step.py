@@ -538,13 +538,13 @@ def test_mistakes():
     with pytest.raises(coalesce.LaunchError, match="1024"):
         kernel.step(1, 2048, a, out, 1.0, 8)
     for limit in (0, -1, 2**63, 2**64, 2**70, 1.5, True, "3"):
-        with pytest.raises(ValueError, match="limit must be"):
+        with pytest.raises(ValueError, match="`limit` must be"):
             kernel.step(1, 32, a, out, 1.0, 8, limit=limit)
     stepper = kernel.step(1, 32, a, out, 1.0, 8)
     with pytest.raises(ValueError, match=r"line 77 has no instructions of scale; .*4, 5"):
         stepper.run_to(77)
     with pytest.raises(ValueError, match="there is no warp 1; the block's 1 warps"):
         stepper.step(warp=1)
-    with pytest.raises(TypeError, match="line must be an int"):
+    with pytest.raises(TypeError, match="`line` must be an int"):
         stepper.run_to("4")
     assert "line" in repr(stepper)

@@ -184,7 +184,7 @@ def test_runs_and_write_only(kernel: coalesce.Kernel, arrays: tuple[Any, Any, An
     record = kernel.launch(1, 1, task(cells, weights), out, runs=3, write_only=["out"])
     assert record.kernel_ms > 0
     assert out.tolist() == WANTED
-    with pytest.raises(ValueError, match="write_only contains"):
+    with pytest.raises(ValueError, match="`write_only` contains"):
         kernel.launch(1, 1, task(cells, weights), out, write_only=["task.grid"])
 
 

@@ -49,5 +49,5 @@ def test_unknown_and_wrong_options_of_a_launch():
     launch(*geometry, workers=1)
     with pytest.raises(TypeError, match="unknown argument `nonsense`"):
         launch(*geometry, workers=1, nonsense=1)
-    with pytest.raises(TypeError, match="the argument `workers` has the wrong type"):
+    with pytest.raises(TypeError, match="`workers` has the wrong type"):
         launch(*geometry, workers="x")

@@ -117,9 +117,9 @@ def test_out_and_timing(device):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda a: coalesce.row_sums(a[0]), ValueError, "a must have 2 dimensions"),
-        (lambda a: coalesce.row_sums(a.tolist()), TypeError, "a must be .* got list"),
-        (lambda a: coalesce.row_sums(a, shared="x"), ValueError, "shared must be"),
+        (lambda a: coalesce.row_sums(a[0]), ValueError, "`a` must have 2 dimensions"),
+        (lambda a: coalesce.row_sums(a.tolist()), TypeError, "`a` must be .* got list"),
+        (lambda a: coalesce.row_sums(a, shared="x"), ValueError, "`shared` must be"),
         (
             lambda a: coalesce.row_sums(a, variant="warp_per_row", shared="dynamic"),
             ValueError,
@@ -130,7 +130,7 @@ def test_out_and_timing(device):
             ValueError,
             "unknown variant of column_sums: 'thread_per_row'",
         ),
-        (lambda a: coalesce.row_sums(a, out=np.ones(3, np.float32)), ValueError, "out has shape"),
+        (lambda a: coalesce.row_sums(a, out=np.ones(3, np.float32)), ValueError, "`out` has shape"),
     ],
 )
 def test_refused(call, error, message):

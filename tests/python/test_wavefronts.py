@@ -78,9 +78,9 @@ def test_the_table_says_what_it_is() -> None:
 
 
 def test_sizes() -> None:
-    with pytest.raises(ValueError, match="lanes must be 32 or 64; got 16"):
+    with pytest.raises(ValueError, match="`lanes` must be 32 or 64; got 16"):
         trace().wavefronts(16)
-    with pytest.raises(ValueError, match="line_bytes must be 32, 64, 128 or 256; got 48"):
+    with pytest.raises(ValueError, match="`line_bytes` must be 32, 64, 128 or 256; got 48"):
         trace().wavefronts(line_bytes=48)
 
 

@@ -76,10 +76,10 @@ def test_the_pytest_plugin_costs_no_import() -> None:
 @pytest.mark.parametrize(
     ("filename", "message"),
     [
-        ('a"b.cu', "filename has the character '\"'"),
-        ("a\\b.cu", "filename has the character"),
-        ("a\nb.cu", r"filename has the character '\\n'"),
-        ("", "filename is empty"),
+        ('a"b.cu', "`filename` has the character '\"'"),
+        ("a\\b.cu", "`filename` has the character"),
+        ("a\nb.cu", r"`filename` has the character '\\n'"),
+        ("", "`filename` is empty"),
     ],
 )
 def test_file_names_that_break_the_assembler(filename: str, message: str) -> None:

@@ -19,20 +19,23 @@ def copy(source: Any, target: Any) -> None:
     Each array may belong to any library. Both must have the same shape and dtype, be C-contiguous,
     and be on the same GPU. Otherwise a ValueError is raised.
     """
-    a, b = foreign.require_gpu_array(source, "source"), foreign.require_gpu_array(target, "target")
+    a, b = (
+        foreign.require_gpu_array(source, "the source"),
+        foreign.require_gpu_array(target, "the target"),
+    )
     if a.shape != b.shape or a.code != b.code:
         raise ValueError(
-            f"source has shape {a.shape} and dtype {dtypes.dtype_name(a.code)}; "
-            f"target has shape {b.shape} and dtype {dtypes.dtype_name(b.code)}. Both must have the "
-            "same shape and dtype"
+            f"the source has shape {a.shape} and dtype {dtypes.dtype_name(a.code)}; "
+            f"the target has shape {b.shape} and dtype {dtypes.dtype_name(b.code)}. Both must have "
+            "the same shape and dtype"
         )
     if not a.contiguous or not b.contiguous:
-        which = "target" if a.contiguous else "source"
+        which = "the target" if a.contiguous else "the source"
         raise ValueError(f"{which} is not C-contiguous; both arrays must be C-contiguous")
     if a.ordinal != b.ordinal:
         raise ValueError(
-            f"source is on cuda:{a.ordinal} and target is on cuda:{b.ordinal}; both arrays must be "
-            "on the same GPU"
+            f"the source is on cuda:{a.ordinal}, and the target is on cuda:{b.ordinal}; both "
+            "arrays must be on the same GPU"
         )
     device = cuda.Device(a.ordinal)
     others = {s for s in (a.stream, b.stream) if s not in (None, foreign.LEGACY_STREAM)}

@@ -162,10 +162,10 @@ class DeviceArray:
             allocate = np.empty if self._simulated else copies.empty_on_host
             out = allocate(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray):
-            raise TypeError(f"out must be a NumPy array; got {require.shown(out)}")
+            raise TypeError(f"`out` must be a NumPy array; got {require.shown(out)}")
         elif out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
-                f"out must be C-contiguous, with shape {self.shape} and dtype {self.dtype}; "
+                f"`out` must be C-contiguous, with shape {self.shape} and dtype {self.dtype}; "
                 f"got shape {out.shape} and dtype {out.dtype}"
                 + ("" if out.flags.c_contiguous else ", not C-contiguous")
             )
@@ -201,12 +201,10 @@ class DeviceArray:
         """
         self._alive()
         if not isinstance(values, np.ndarray):
-            raise TypeError(
-                f"the argument `values` must be a NumPy array; got {require.shown(values)}"
-            )
+            raise TypeError(f"`values` must be a NumPy array; got {require.shown(values)}")
         if values.shape != self.shape or values.dtype != self.dtype:
             raise ValueError(
-                f"the argument `values` must have shape {self.shape} and dtype {self.dtype}; "
+                f"`values` must have shape {self.shape} and dtype {self.dtype}; "
                 f"got shape {values.shape} and dtype {values.dtype}"
             )
         if self._simulated:
@@ -369,8 +367,8 @@ class DeviceArray:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(
-                f"this DeviceArray is on {self.device}, not on the device of the argument "
-                "dl_device; call get() to copy it to the host"
+                f"this DeviceArray is on {self.device}, not on the device of "
+                "`dl_device`; call get() to copy it to the host"
             )
         exported = self.copy() if copy else self
         if self._simulated:

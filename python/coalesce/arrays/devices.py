@@ -227,7 +227,7 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
         device = device.name
     if not isinstance(device, str):
         raise TypeError(
-            f'device must be a name such as "cuda" or "sim"; got {type(device).__name__}'
+            f'`device` must be a name such as "cuda" or "sim"; got {type(device).__name__}'
         )
     return _named(device, "device")
 

@@ -30,7 +30,9 @@ def require_gpu_array(value: Any, name: str = "the array") -> GpuArray:
     """
     array = find_gpu_array(value, name)
     if array is None:
-        raise TypeError(f"{name} must be an array in a GPU's memory; got {type(value).__name__}")
+        raise TypeError(
+            f"{require.quoted(name)} must be an array in a GPU's memory; got {type(value).__name__}"
+        )
     return array
 
 
@@ -108,8 +110,8 @@ def is_torch(value: Any) -> bool:
 def _device_array(value: Any, name: str) -> GpuArray:
     if value._memory.lost:
         raise LaunchError(
-            f"{name}: this DeviceArray's memory is lost, because a kernel caused a fault on this "
-            "GPU after the array was created; create the array again"
+            f"{require.quoted(name)}: this DeviceArray's memory is lost, because a kernel caused a "
+            "fault on this GPU after the array was created; create the array again"
         )
     strides = c_strides(value.shape, value.dtype.itemsize)
     code, ordinal = value.dtype.str[1:], value._ordinal
@@ -138,6 +140,7 @@ def _torch(tensor: Any) -> GpuArray:
 
 def _interface(value: Any, interface: Any, name: str) -> GpuArray:
     """Return the description of an array, from its `__cuda_array_interface__`. Check each field."""
+    name = require.quoted(name)
     where = f"in the __cuda_array_interface__ of {name},"
     if not isinstance(interface, Mapping):
         raise TypeError(
@@ -213,8 +216,8 @@ def _dlpack(value: Any, ordinal: int, name: str) -> GpuArray:
         described = cuda.from_dlpack(capsule)
     if not described["dtype"]:
         raise TypeError(
-            f"{name} is a GPU array with an element type that NumPy does not have; convert it to a "
-            "type of NumPy, such as float32"
+            f"{require.quoted(name)} is a GPU array with an element type that NumPy does not have; "
+            "convert it to a type of NumPy, such as float32"
         )
     shape, code = tuple(described["shape"]), described["dtype"]
     return GpuArray(

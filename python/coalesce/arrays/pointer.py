@@ -112,19 +112,19 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(
-            f"array must be a NumPy array; got {require.shown(array)}. For an array x in device "
+            f"`array` must be a NumPy array; got {require.shown(array)}. For an array x in device "
             "memory, pass a slice such as x[r:] to the kernel instead of a pointer"
         )
     if not array.flags.c_contiguous:
         raise ValueError(
-            f"array is not C-contiguous (strides {array.strides}), so its elements do not follow "
+            f"`array` is not C-contiguous (strides {array.strides}), so its elements do not follow "
             "each other in memory; pass numpy.ascontiguousarray(array)"
         )
     places = [_integer(number) for number in index]
     whole = (array.size + 1,) if len(places) == 1 else array.shape
     if len(places) != len(whole):
         raise IndexError(
-            f"index must be one integer, or {array.ndim} integers: one for each axis of shape "
+            f"`index` must be one integer, or {array.ndim} integers: one for each axis of shape "
             f"{array.shape}; got {len(places)} integers"
         )
     for place, size in zip(places, whole, strict=True):
@@ -142,7 +142,7 @@ def _integer(value: Any) -> int:
             return operator.index(value)
         except TypeError:
             pass
-    raise TypeError(f"index must consist of integers; got {require.shown(value)}")
+    raise TypeError(f"`index` must consist of integers; got {require.shown(value)}")
 
 
 def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | None:

@@ -153,8 +153,8 @@ def texture(
     if levels:
         if linear_memory:
             raise ValueError(
-                "levels and linear_memory=True cannot be combined: a texture in linear memory has "
-                "no smaller levels"
+                "`levels` and linear_memory=True cannot be combined: a texture in linear memory "
+                "has no smaller levels"
             )
         for number, level in enumerate(levels, 1):
             wanted = tuple(max(n >> number, 1) for n in extent)
@@ -297,7 +297,7 @@ def _extents(
 ) -> tuple[tuple[int, ...], int]:
     """Return the extents of a layer, x first (one to three numbers), and the number of layers."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"the argument array must be a NumPy array; got {require.shown(array)}")
+        raise TypeError(f"`array` must be a NumPy array; got {require.shown(array)}")
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise TypeError(
             f"the array has dtype {array.dtype}; textures and surfaces can have the dtypes "
@@ -311,12 +311,12 @@ def _extents(
     if array.size == 0:
         raise ValueError(f"the array must not be empty; got shape {array.shape}")
     if require.integer("channels", channels) not in (1, 2, 4):
-        raise ValueError(f"channels must be 1, 2 or 4; got {channels}")
+        raise ValueError(f"`channels` must be 1, 2 or 4; got {channels}")
     for name, value in (("layered", layered), ("cube", cube), ("linear_memory", linear_memory)):
         require.flag(name, value)
     if linear_memory and (layered or cube):
         raise ValueError(
-            "a texture with linear_memory=True has one axis; layered and cube must be False"
+            "a texture with linear_memory=True has one axis; `layered` and `cube` must be False"
         )
     shape = array.shape
     if channels > 1:
@@ -361,7 +361,7 @@ def _border(border: float | Sequence[float], channels: int) -> list[float]:
     colors = [require.number("border", color) for color in require.several("border", border)]
     if len(colors) not in (channels, 4):
         raise ValueError(
-            f"border must be one number, or a number for each of the {channels} channels; got "
+            f"`border` must be one number, or a number for each of the {channels} channels; got "
             f"{len(colors)} numbers"
         )
     return colors
@@ -372,14 +372,14 @@ def _integer_border(color: float, dtype: np.dtype[Any]) -> float:
     limits = np.iinfo(dtype)
     if not (color.is_integer() and limits.min <= color <= limits.max):
         raise ValueError(
-            f"border must be an integer from {limits.min} to {limits.max}, because the texels "
+            f"`border` must be an integer from {limits.min} to {limits.max}, because the texels "
             f"have dtype {dtype}; got {color:.16g}"
         )
     bits = np.array(int(color) & 0xFFFFFFFF, np.uint32)
     value = float(bits.view(np.float32))
     if np.float32(value).view(np.uint32) != bits:
         raise ValueError(
-            f"border is {int(color)}, which CUDA cannot use: its bits, read as a float32, are a "
+            f"`border` is {int(color)}, which CUDA cannot use: its bits, read as a float32, are a "
             "signaling NaN, and CUDA changes such bits. Choose another value"
         )
     return value
@@ -391,7 +391,7 @@ def _modes(address: Address | Sequence[Address]) -> tuple[int, int, int]:
         require.choice("address", mode, _MODES)
     if not 1 <= len(modes) <= 3:
         raise ValueError(
-            'the argument address must be one mode, such as "clamp", or a sequence with a mode for '
+            '`address` must be one mode, such as "clamp", or a sequence with a mode for '
             f"each axis (x, y, z); got {len(modes)} modes"
         )
     x, y, z = (_MODES.index(mode) for mode in [*modes, modes[-1], modes[-1]][:3])

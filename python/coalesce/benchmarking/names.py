@@ -56,19 +56,22 @@ def row_requests(
     definition = table.operation(operation)
     for option_name in options:
         if option_name not in (*definition.options, "out"):
-            known = ", ".join(definition.options)
+            known = ", ".join(map(require.quoted, definition.options))
             has = f"the options are {known}" if known else "it has no options"
-            raise TypeError(f"benchmark of {operation} has no option {option_name!r}; {has}")
+            raise TypeError(
+                f"a benchmark of {operation} has no option {require.quoted(option_name)}; {has}"
+            )
     kernels = [one.variant for one in names if not one.is_peer]
     if kernels:
         definition.check_options(kernels, options)
     for one in names:
         if one.is_peer and one.options:
-            raise ValueError(f"variants: {one.variant!r} has no options; got {one.name!r}")
+            raise ValueError(f"`variants`: {one.variant!r} has no options; got {one.name!r}")
         for option_name in one.options:
             if option_name not in definition.options:
                 raise ValueError(
-                    f"variants: {one.name!r}: {operation} has no option {option_name!r}"
+                    f"`variants`: {one.name!r}: {operation} has no option "
+                    f"{require.quoted(option_name)}"
                 )
         if not one.is_peer:
             definition.check_options([one.variant], one.options)
@@ -89,9 +92,8 @@ def rows_of_calls(operation: str, variants: Sequence[str]) -> tuple[str, ...]:
     for row in rows:
         if row not in calls.ROWS[operation]:
             raise ValueError(
-                f"variants: the benchmark of whole calls of {operation} has no row {row!r}; the "
-                "rows are "
-                f"{', '.join(calls.ROWS[operation])}"
+                f"`variants`: the benchmark of whole calls of {operation} has no row {row!r}; the "
+                f"rows are {', '.join(calls.ROWS[operation])}"
             )
         _check_once(rows, row)
     return rows
@@ -100,18 +102,18 @@ def rows_of_calls(operation: str, variants: Sequence[str]) -> tuple[str, ...]:
 def _texts(variants: Sequence[str]) -> tuple[str, ...]:
     if isinstance(variants, str):
         raise TypeError(
-            f"variants must be a sequence of names; got the string {variants!r}. Write "
+            f"`variants` must be a sequence of names; got the string {variants!r}. Write "
             f"[{variants!r}]"
         )
     texts = tuple(require.texts("variants", variants))
     if not texts:
-        raise ValueError("the argument `variants` is empty; pass the name of at least one variant")
+        raise ValueError("`variants` is empty; pass the name of at least one variant")
     return texts
 
 
 def _check_once(texts: Sequence[str], name: str) -> None:
     if texts.count(name) > 1:
-        raise ValueError(f"the argument `variants` has {name!r} twice; pass each name only once")
+        raise ValueError(f"`variants` has {name!r} twice; pass each name only once")
 
 
 def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
@@ -125,7 +127,7 @@ def _listed(operation: str, variants: Sequence[str]) -> tuple[RowRequest, ...]:
         except ValueError as error:
             peers = ", ".join(p for p, (_, has) in PEERS.items() if operation in has)
             raise ValueError(
-                f"variants: {error}"
+                f"`variants`: {error}"
                 + (f"; the names of libraries are also allowed: {peers}" if peers else "")
             ) from None
         _check_once(texts, one.name)

@@ -182,7 +182,7 @@ class Benchmark(BenchmarkData):
             import pandas
         except ImportError:
             raise ImportError(
-                "to_dataframe needs pandas, which is not installed: pip install pandas"
+                "to_dataframe() needs pandas, which is not installed: pip install pandas"
             ) from None
         records = []
         for row in self.rows:

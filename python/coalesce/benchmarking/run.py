@@ -60,13 +60,13 @@ class BenchmarkSettings:
         if repeats == "auto" and isinstance(repeats, str):
             pass
         elif isinstance(repeats, str):
-            raise ValueError(f'repeats must be a positive int or "auto"; got {repeats!r}')
+            raise ValueError(f'`repeats` must be a positive int or "auto"; got {repeats!r}')
         else:
             require.whole("repeats", repeats, 1, 2**31 - 1)
         if repeats != 1 and self.l2 == "flushed":
             raise ValueError(
-                "l2='flushed' cannot be combined with repeats, because L2 is not flushed between "
-                "the repeats of a run; leave out repeats or l2"
+                "l2='flushed' cannot be combined with `repeats`, because L2 is not flushed between "
+                "the repeats of a run; leave out `repeats` or `l2`"
             )
 
 
@@ -317,7 +317,7 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
     for option in ("alpha", "beta", "c"):
         if option in options:
             raise ValueError(
-                f"variant {peer!r} computes only a @ b; leave out {option}, or leave out {peer!r}"
+                f"variant {peer!r} computes only a @ b; leave out `{option}`, or leave out {peer!r}"
             )
     dtype = operands[0].dtype
     if peer == "cublas_tf32" and dtype != np.float32:
@@ -326,7 +326,7 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
     if peer in gpu_peers.NAMES:
         return
     if "out" in options:
-        raise ValueError(f"variant {peer!r} has no option 'out'; omit the option or the variant")
+        raise ValueError(f"variant {peer!r} has no option `out`; omit the option or the variant")
     if catalogue_operands.is_bfloat16(dtype):
         raise TypeError(
             f"the operands have dtype bfloat16, which variant {peer!r} does not take; leave out "
@@ -340,7 +340,7 @@ def checked_operands(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     names = definition.arrays
     if len(arrays) != len(names):
         raise TypeError(
-            f"benchmark of {operation} takes {definition.operands}; got {len(arrays)} arrays"
+            f"a benchmark of {operation} takes {definition.operands}; got {len(arrays)} arrays"
         )
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]

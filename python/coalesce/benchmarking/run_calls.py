@@ -24,6 +24,7 @@ from coalesce.benchmarking.run import (
 from coalesce.catalogue import operands as catalogue_operands
 from coalesce.catalogue.operands import Operand
 from coalesce.catalogue.reference import Reference, reference
+from coalesce.common import require
 from coalesce.common.dtypes import code_of, dtype_name
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.progress import reporter
@@ -46,16 +47,15 @@ def benchmark(
     settings.check()
     if operation not in calls.ROWS:
         raise ValueError(
-            f"whole_calls is for {', '.join(OPERATIONS)}; got the operation {operation!r}"
+            f"`whole_calls` is for {', '.join(OPERATIONS)}; got the operation {operation!r}"
         )
     if options:
-        raise TypeError(
-            f"a benchmark of whole calls of {operation} has no options; got {', '.join(options)}"
-        )
+        passed = ", ".join(map(require.quoted, options))
+        raise TypeError(f"a benchmark of whole calls of {operation} has no options; got {passed}")
     if settings.l2 != "kept" or settings.repeats != 1:
         raise ValueError(
-            "the arguments l2 and repeats are for kernels that are timed with CUDA events, not for "
-            "whole calls; leave them out"
+            "`l2` and `repeats` are for kernels that are timed with CUDA events, not for whole "
+            "calls; leave them out"
         )
     if variants is not None:
         variants = names.rows_of_calls(operation, variants)
@@ -108,7 +108,7 @@ def _checked(operation: str, arrays: Sequence[Any]) -> list[Operand]:
         wanted = 1 if operation == "copies" else 0
         if len(arrays) != wanted:
             takes = "1 array" if wanted else "no arrays"
-            raise TypeError(f"benchmark of {operation} takes {takes}; got {len(arrays)}")
+            raise TypeError(f"a benchmark of {operation} takes {takes}; got {len(arrays)}")
         operands = [catalogue_operands.operand("array", array) for array in arrays]
     else:
         operands = checked_operands(operation, arrays)

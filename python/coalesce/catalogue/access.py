@@ -48,16 +48,16 @@ def run_access(
     passed = {name: value for name, value in options.items() if value is not None}
     for name in passed:
         if name not in OPTIONS[pattern]:
-            known = ", ".join(OPTIONS[pattern])
+            known = ", ".join(map(require.quoted, OPTIONS[pattern]))
             listed = f"its options are {known}" if known else "it has no options"
-            raise ValueError(f"pattern {pattern!r} has no option {name}; {listed}")
+            raise ValueError(f"pattern {pattern!r} has no option `{name}`; {listed}")
 
     axes = {"aos": "(n, fields)", "soa": "(fields, n)"}.get(pattern, "(n,)")
     operand = catalogue_operands.array("x", x, axes, "access", dtypes=())
     item_size = operand.dtype.itemsize
     if item_size not in _WIDTHS or operand.dtype.kind not in "biufcV" or operand.dtype.hasobject:
         raise TypeError(
-            f"x has dtype {operand.dtype}; access needs elements of 1, 2, 4, 8 or 16 bytes"
+            f"`x` has dtype {operand.dtype}; access() needs elements of 1, 2, 4, 8 or 16 bytes"
         )
     count, values, defines, extra = _PATTERNS[pattern](operand, passed)
     operands = [operand, *extra]
@@ -110,11 +110,9 @@ def _stride(x: Operand, options: dict[str, Any]) -> Setup:
 def _permuted(x: Operand, options: dict[str, Any]) -> Setup:
     order = require.as_array("order", options.get("order", range(31, -1, -1)))
     if order.dtype.kind not in "iu":
-        raise TypeError(f"the argument `order` must hold integers; got dtype {order.dtype}")
+        raise TypeError(f"`order` must hold integers; got dtype {order.dtype}")
     if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
-        raise ValueError(
-            f"the argument `order` must be a permutation of 0 to 31; got {order.tolist()}"
-        )
+        raise ValueError(f"`order` must be a permutation of 0 to 31; got {order.tolist()}")
     return x.shape[0], {}, ("ORDER=" + ",".join(map(str, order.tolist())),), []
 
 
@@ -124,14 +122,14 @@ def _broadcast(x: Operand, _: dict[str, Any]) -> Setup:
 
 def _gather(x: Operand, options: dict[str, Any]) -> Setup:
     if "index" not in options:
-        raise ValueError("index is missing; pattern 'gather' reads x[index], so pass index=...")
+        raise ValueError("`index` is missing; pattern 'gather' reads x[index], so pass index=...")
     wanted = options["index"]
     if isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu" and wanted.size:
         low, high = int(wanted.min()), int(wanted.max())
         if low < 0 or high >= x.shape[0]:
             wrong = low if low < 0 else high
             raise ValueError(
-                f"index contains {wrong}; its values must be from 0 to {x.shape[0] - 1}"
+                f"`index` contains {wrong}; its values must be from 0 to {x.shape[0] - 1}"
             )
         wanted = wanted.astype(np.int32, copy=False)  # NumPy's index arrays have 64 bits
     index = catalogue_operands.array("index", wanted, "(m,)", "access", (np.int32,))
@@ -147,11 +145,12 @@ def _far_lane(x: Operand, options: dict[str, Any]) -> Setup:
 def _vector(x: Operand, options: dict[str, Any]) -> Setup:
     width = require.whole("width", options.get("width", 16), 1, 16)
     if width not in _WIDTHS:
-        raise ValueError(f"width must be one of 1, 2, 4, 8, 16; got {width}")
+        raise ValueError(f"`width` must be one of 1, 2, 4, 8, 16; got {width}")
     size = x.shape[0] * x.dtype.itemsize
     if size % width:
         raise ValueError(
-            f"x has {size} bytes; the number of bytes must be a multiple of width, which is {width}"
+            f"`x` has {size} bytes; the number of bytes must be a multiple of `width`, which is "
+            f"{width}"
         )
     return x.shape[0], {"width": width}, (), []
 
@@ -168,8 +167,8 @@ def _field(axis: int, x: Operand, options: dict[str, Any]) -> dict[str, Any]:
     fields = x.shape[axis]
     if fields == 0:
         raise ValueError(
-            f"x has the shape {tuple(x.shape)}. The length of axis {axis} is the number of members "
-            "of a structure, so it must be at least 1"
+            f"`x` has the shape {tuple(x.shape)}. The length of axis {axis} is the number of "
+            "members of a structure, so it must be at least 1"
         )
     field = require.whole("field", options.get("field", 0), 0, fields - 1)
     return {"fields": np.uint64(fields), "field": np.uint64(field)}

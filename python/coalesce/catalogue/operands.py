@@ -83,18 +83,19 @@ def array(
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
         wanted = " or ".join(np.dtype(d).name for d in dtypes)
         raise TypeError(
-            f"{name} has dtype {checked.dtype}; {operation} takes {wanted}. "
+            f"`{name}` has dtype {checked.dtype}; {operation} takes {wanted}. "
             f"Convert it, for example with {name}.astype(np.{np.dtype(dtypes[0]).name})"
         )
     ndim = axes.count(",") + 1 if "," in axes and not axes.endswith(",)") else 1
     if len(checked.shape) != ndim:
         raise ValueError(
-            f"{name} must have {ndim} dimension{'s' * (ndim > 1)} {axes}; got shape {checked.shape}"
+            f"`{name}` must have {ndim} dimension{'s' * (ndim > 1)} {axes}; got shape "
+            f"{checked.shape}"
         )
     too_long = [n for n in checked.shape if n > ops.max_extent]
     if too_long and ndim > 1:
         raise ValueError(
-            f"{name} has shape {checked.shape}; a matrix has at most {ops.max_extent} "
+            f"`{name}` has shape {checked.shape}; a matrix has at most {ops.max_extent} "
             "rows and columns"
         )
     return checked
@@ -113,8 +114,8 @@ def same_dtype(*operands: Operand) -> np.dtype[Any]:
     for other in operands[1:]:
         if other.dtype != first.dtype:
             raise TypeError(
-                f"{first.name} has dtype {first.dtype} and {other.name} has dtype {other.dtype}; "
-                "both must have the same dtype: convert one of them with .astype"
+                f"`{first.name}` has dtype {first.dtype} and `{other.name}` has dtype "
+                f"{other.dtype}; both must have the same dtype: convert one of them with .astype"
             )
     return first.dtype
 
@@ -129,13 +130,13 @@ def tile_of(entry: ops.Variant, tile: Any) -> int:
         return entry.tiles[-1] if entry.tiles else 0
     if not entry.tiles:
         raise ValueError(
-            f"variant {entry.name!r} of {entry.operation} has no option tile; "
-            f"got tile={require.shown(tile)}. Leave out tile"
+            f"variant {entry.name!r} of {entry.operation} has no option `tile`; "
+            f"got tile={require.shown(tile)}. Leave out `tile`"
         )
     wanted = require.integer("tile", tile)
     if wanted not in entry.tiles:
         choices = ", ".join(str(t) for t in entry.tiles)
-        raise ValueError(f"tile must be one of {choices}; got {wanted}")
+        raise ValueError(f"`tile` must be one of {choices}; got {wanted}")
     return wanted
 
 
@@ -152,22 +153,23 @@ def output(
     checked = operand("out", out)
     if checked.dtype != dtype and not (bfloat16 and is_bfloat16(checked.dtype)):
         either = " or bfloat16" if bfloat16 else ""
-        raise TypeError(f"out has dtype {checked.dtype}; it must have dtype {dtype}{either}")
+        raise TypeError(f"`out` has dtype {checked.dtype}; it must have dtype {dtype}{either}")
     if checked.shape != shape:
         raise ValueError(
-            f"out has shape {checked.shape}; it must have the shape of the result, {axes} = {shape}"
+            f"`out` has shape {checked.shape}; it must have the shape of the result, {axes} = "
+            f"{shape}"
         )
     if checked.on_gpu:
         if not checked.usable_as_is():
-            raise ValueError("out must be C-contiguous if it is a GPU array")
+            raise ValueError("`out` must be C-contiguous if it is a GPU array")
     elif not isinstance(out, np.ndarray) and not foreign.is_device_array(out):
-        raise TypeError(f"out must be a NumPy array or a GPU array; got {type(out).__name__}")
+        raise TypeError(f"`out` must be a NumPy array or a GPU array; got {type(out).__name__}")
     elif not checked.array.flags.writeable:
-        raise ValueError("out is read-only; it must be writeable")
+        raise ValueError("`out` is read-only; it must be writeable")
     elif memory.elements_overlap(checked.array):
         raise ValueError(
-            f"out has strides {checked.array.strides}, so its elements share memory; pass an array "
-            "whose elements do not overlap"
+            f"`out` has strides {checked.array.strides}, so its elements share memory; pass an "
+            "array whose elements do not overlap"
         )
     return checked
 
@@ -181,10 +183,12 @@ def operand(name: str, value: Any) -> Operand:
     if on_gpu is not None:
         return Operand(name, value, on_gpu, on_gpu.shape, on_gpu.dtype, True)
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill it first: {name}.filled(0)")
+        raise TypeError(f"`{name}` is a masked array; fill it first: {name}.filled(0)")
     plain = (
         np.asarray(value) if isinstance(value, np.ndarray) else foreign.find_host_array(value, name)
     )
     if plain is None:
-        raise TypeError(f"{name} must be a NumPy array or a GPU array; got {type(value).__name__}")
+        raise TypeError(
+            f"`{name}` must be a NumPy array or a GPU array; got {type(value).__name__}"
+        )
     return Operand(name, value, plain, plain.shape, plain.dtype.newbyteorder("="), False)

@@ -53,7 +53,9 @@ def run_matmul(
     if entry is not None:
         tile = tile_of(entry, tile)
     elif tile is not None:
-        raise ValueError(f"variant 'best' chooses the tile itself; got tile={tile}. Leave out tile")
+        raise ValueError(
+            f"variant 'best' chooses the tile itself; got tile={tile}. Leave out `tile`"
+        )
     alpha, beta = require.number("alpha", alpha), require.number("beta", beta)
     bfloat16 = entry is not None and entry.preparation == "map_bfloat16"
     left = array("a", a, "(M, K)", "matmul", bfloat16=bfloat16)
@@ -309,8 +311,8 @@ def product_extents(a: Operand, b: Operand) -> tuple[int, int, int]:
     """
     if a.shape[1] != b.shape[0]:
         raise ValueError(
-            f"a has shape {a.shape} and b has shape {b.shape}; "
-            "a must have as many columns as b has rows"
+            f"`a` has shape {a.shape} and `b` has shape {b.shape}; "
+            "`a` must have as many columns as `b` has rows"
         )
     return a.shape[0], b.shape[1], a.shape[1]
 
@@ -348,15 +350,15 @@ def _addend(
     if c is None:
         if beta != 0:
             raise ValueError(
-                f"c is missing: beta is {beta}, so the result contains beta * c; pass c, or leave "
-                "out beta"
+                f"`c` is missing: `beta` is {beta}, so the result contains beta * c; pass `c`, or "
+                "leave out `beta`"
             )
         return None
     addend = array("c", c, "(M, N)", "matmul")
     same_dtype(replace(a, dtype=dtype), addend)
     if addend.shape != shape:
         raise ValueError(
-            f"c has shape {addend.shape}; it must have the shape of the result, (M, N) = {shape}"
+            f"`c` has shape {addend.shape}; it must have the shape of the result, (M, N) = {shape}"
         )
     return addend
 

@@ -115,7 +115,7 @@ class Run:
         for place, operand in simulated.items():
             if place != self.device.name:
                 raise ValueError(
-                    f"the argument {operand.name} is an array of {place}, but the call runs on "
+                    f"`{operand.name}` is an array in the memory of {place}, but the call runs on "
                     f"{self.device.name}; copy it: coalesce.asarray({operand.name}, "
                     f'device="{self.device.name}")'
                 )
@@ -123,7 +123,7 @@ class Run:
         if gpu_arrays and not self.on_gpu:
             on_gpu = next(o.name for o in operands if o.on_gpu)
             raise ValueError(
-                f"the argument {on_gpu} is a GPU array, but the call runs on "
+                f"`{on_gpu}` is a GPU array, but the call runs on "
                 f"{self.device.name!r}, which cannot use GPU memory; copy the array to a NumPy "
                 "array first"
             )

@@ -16,6 +16,7 @@ import numpy as np
 from coalesce import catalogue
 from coalesce.catalogue import access, products
 from coalesce.catalogue.run import Launcher, Run
+from coalesce.common import require
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,10 @@ class Operation:
             raise TypeError(f"{self.name} takes {self.operands}; got {len(arrays)} arrays")
         for option in options:
             if option not in (self.choice, "out", *self.options):
-                known = ", ".join((self.choice, *self.options, "out"))
-                raise TypeError(f"{self.name} has no option {option!r}; its options are {known}")
+                known = ", ".join(map(require.quoted, (self.choice, *self.options, "out")))
+                raise TypeError(
+                    f"{self.name} has no option {require.quoted(option)}; its options are {known}"
+                )
         return self.function(*arrays, **options, **how)
 
     def launch_with(
@@ -85,9 +88,10 @@ class Operation:
 
     @property
     def operands(self) -> str:
-        """The operands as text, such as "2 arrays, a and b"."""
+        """The operands for error messages, such as "2 arrays, `a` and `b`"."""
         count = len(self.arrays)
-        return f"{count} array{'s' * (count > 1)}, {' and '.join(self.arrays)}"
+        names = " and ".join(map(require.quoted, self.arrays))
+        return f"{count} array{'s' * (count > 1)}, {names}"
 
     def takes(self, variant: str, option: str) -> bool:
         """Return whether a variant has an option of the operation, such as "tile"."""
@@ -104,7 +108,9 @@ class Operation:
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):
-                raise ValueError(f"none of the variants {', '.join(names)} has the option {option}")
+                raise ValueError(
+                    f"none of the variants {', '.join(names)} has the option `{option}`"
+                )
 
 
 OPERATIONS = {

@@ -65,8 +65,7 @@ def _masks(
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
         raise ValueError(
-            f"the argument 'undefined' contains the name {unknown[0]!r}, but {signature} has no "
-            "such parameter"
+            f"`undefined` contains the name {unknown[0]!r}, but {signature} has no such parameter"
         )
     masks = {}
     # Arguments in the same memory, such as two views of one array, have the same mask.
@@ -91,13 +90,13 @@ def _masks(
         if not isinstance(argument, HostArray):
             if named:
                 raise ValueError(
-                    f"the argument 'undefined' contains {parameter}, which is not an array; it "
+                    f"`undefined` contains {parameter}, which is not an array; it "
                     "must contain names of NumPy arrays"
                 )
         elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"the argument 'undefined' contains {parameter}, which is a DeviceArray; it "
+                    f"`undefined` contains {parameter}, which is a DeviceArray; it "
                     "must contain names of NumPy arrays. If coalesce.empty made the array, leave "
                     "out its name: the check itself finds the elements that were never written"
                 )
@@ -117,7 +116,7 @@ def _refuse_gpu(device: Any) -> None:
     if devices.is_gpu(device):
         name = getattr(device, "name", device)
         raise ValueError(
-            f"a check runs on the simulator; got device={name!r}. Leave device out, or pass "
+            f"a check runs on the simulator; got device={name!r}. Leave out `device`, or pass "
             'device="sim"'
         )
 

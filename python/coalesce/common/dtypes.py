@@ -65,18 +65,19 @@ def number_type(value: Any) -> np.dtype[Any]:
     them. For any other `value`, TypeError is raised.
     """
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
-        raise TypeError(f"dtype must name a type of numbers; got {require.shown(value)}")
+        raise TypeError(f"`dtype` must name a type of numbers; got {require.shown(value)}")
     try:
         if isinstance(value, str) and not value.isprintable():
             raise ValueError
         dtype: np.dtype[Any] = np.dtype(value)
     except Exception:
         raise TypeError(
-            f"dtype must name a type of numbers, such as numpy.float32; got {require.shown(value)}"
+            f"`dtype` must name a type of numbers, such as numpy.float32; got "
+            f"{require.shown(value)}"
         ) from None
     if dtype.kind not in "biufc" or not dtype.isnative or dtype.itemsize > 16:
         raise TypeError(
-            "dtype must be a type of numbers of at most 16 bytes, in this machine's byte order; "
+            "`dtype` must be a type of numbers of at most 16 bytes, in this machine's byte order; "
             f"got {dtype!r}"
         )
     return dtype

@@ -35,17 +35,17 @@ def extent(kind: Literal["grid", "block"], value: Any, name: str = "") -> Extent
     items = value if isinstance(value, tuple | list) else (value,)
     if not 1 <= len(items) <= 3:
         raise TypeError(
-            f"{name} must have one to three extents (x, y, z); got {require.shown(value)}"
+            f"`{name}` must have one to three extents (x, y, z); got {require.shown(value)}"
         )
     numbers = [
-        require.integer(f"{name} {axis}", item) for axis, item in zip("xyz", items, strict=False)
+        require.integer(f"{name}.{axis}", item) for axis, item in zip("xyz", items, strict=False)
     ]
     x, y, z = (*numbers, 1, 1)[:3]
     for axis, number, most in zip("xyz", (x, y, z), _LIMITS[kind], strict=True):
         if number < 1:
-            raise LaunchError(f"{name} {axis} is {number}; it must be at least 1")
+            raise LaunchError(f"`{name}.{axis}` is {number}; it must be at least 1")
         if number > most:
-            raise LaunchError(f"{name} {axis} is {number}; CUDA allows at most {most}")
+            raise LaunchError(f"`{name}.{axis}` is {number}; CUDA allows at most {most}")
     return x, y, z
 
 
@@ -55,7 +55,8 @@ def check_block(block: Extent, name: str = "block") -> None:
     if threads > MOST_THREADS:
         shape = " x ".join(str(number) for number in block if number > 1)
         raise LaunchError(
-            f"{name}: {shape} = {threads} threads are too many; a block has at most {MOST_THREADS}"
+            f"`{name}`: {shape} = {threads} threads are too many; a block has at most "
+            f"{MOST_THREADS}"
         )
 
 
@@ -82,9 +83,9 @@ def shared(value: Any) -> int:
     """Check a size of dynamic shared memory in bytes, and return it as an int."""
     number = require.integer("shared_bytes", value)
     if number < 0:
-        raise LaunchError(f"shared_bytes is {number}; it must not be negative")
+        raise LaunchError(f"`shared_bytes` is {number}; it must not be negative")
     if number > 2**31 - 1:
-        raise LaunchError(f"shared_bytes is {number}; no GPU has that much shared memory")
+        raise LaunchError(f"`shared_bytes` is {number}; no GPU has that much shared memory")
     return number
 
 
@@ -105,11 +106,11 @@ def stream(value: Any) -> int | None:
         number = require.integer("stream", handle)
     except TypeError:
         raise TypeError(
-            "stream must be a stream of CuPy, PyTorch, Numba or cuda-python, or its handle; "
+            "`stream` must be a stream of CuPy, PyTorch, Numba or cuda-python, or its handle; "
             f"got {require.shown(value)}"
         ) from None
     if not 0 <= number < 2**64:
-        raise ValueError(f"stream is {number}, which is not the handle of a stream")
+        raise ValueError(f"`stream` is {number}, which is not the handle of a stream")
     return 0 if number == 1 else number  # 0 and 1 both name the legacy default stream
 
 
@@ -144,7 +145,7 @@ def block_numbers(
     chosen = [blocks] if isinstance(blocks, tuple) else require.one_or_several(name, blocks)
     numbers = sorted({_block_number(block, grid, name) for block in chosen})
     if not numbers:
-        raise ValueError(f"the argument `{name}` is empty; pass at least one block")
+        raise ValueError(f"`{name}` is empty; pass at least one block")
     return np.array(numbers, np.uint64)
 
 
@@ -153,21 +154,22 @@ def _block_number(block: Any, grid: Extent, name: str) -> int:
     if isinstance(block, tuple | list | np.ndarray):
         if not 1 <= len(block) <= 3:
             raise TypeError(
-                f"{name}: a block has one to three coordinates (x, y, z); "
+                f"`{name}`: a block has one to three coordinates (x, y, z); "
                 f"got {require.shown(block)}"
             )
-        index = [require.integer(f"{name}: a block's coordinate", item) for item in block] + [0, 0]
+        what = f"a coordinate of a block in `{name}`"
+        index = [require.integer(what, item) for item in block] + [0, 0]
         if any(not 0 <= i < n for i, n in zip(index, grid, strict=False)):
             raise ValueError(
-                f"{name}: there is no block {tuple(index[:3])} in a grid of {grid[0]} x {grid[1]} "
-                f"x {grid[2]} blocks"
+                f"`{name}`: there is no block {tuple(index[:3])} in a grid of {grid[0]} x "
+                f"{grid[1]} x {grid[2]} blocks"
             )
         return index[0] + grid[0] * (index[1] + grid[1] * index[2])
     number = require.integer(name, block)
     count = grid[0] * grid[1] * grid[2]
     if not 0 <= number < count:
         raise ValueError(
-            f"{name}: there is no block {number}; the grid's {count} blocks have the numbers 0 to "
-            f"{count - 1}"
+            f"`{name}`: there is no block {number}; the grid's {count} blocks have the numbers 0 "
+            f"to {count - 1}"
         )
     return number

@@ -53,7 +53,7 @@ def reporter(
     if progress is not None and not isinstance(progress, bool):
         if not callable(progress):
             raise TypeError(
-                f"progress must be True, False, None, or a function of two numbers: the number "
+                f"`progress` must be True, False, None, or a function of two numbers: the number "
                 f"of finished {unit} and the number of all {unit}; got {type(progress).__name__}"
             )
         yield progress

@@ -4,6 +4,11 @@ Each function checks one argument and returns its value. In all of them, `name` 
 argument and `value` is what the user passed. If the value is wrong, the function raises a TypeError
 or a ValueError. The message names the argument, the passed value and what is needed.
 
+All error messages of the package follow one rule: the name of an argument, an option or an
+attribute of the Python API stands in backticks, as in "`runs` must be a positive int; got 0". So
+nobody reads the name as an ordinary word. Options of the command line (--size) and whole
+expressions (check=True) need no backticks.
+
 An argument may also be an object of another library. Such an object may raise any exception when it
 is read. Therefore code that reads such an object runs inside ``with reading(...)``.
 """
@@ -33,8 +38,17 @@ def reading(name: str, value: Any) -> Iterator[None]:
         raise
     except Exception as error:
         raise TypeError(
-            f"{name} cannot be read: {type(value).__name__} raised {type(error).__name__}: {error}"
+            f"{quoted(name)} cannot be read: {type(value).__name__} raised "
+            f"{type(error).__name__}: {error}"
         ) from error
+
+
+def quoted(name: str) -> str:
+    """Return the name of an argument for an error message: "`runs`" for "runs".
+
+    A phrase, such as "the array" or "argument `x` (float *)", is returned unchanged.
+    """
+    return name if " " in name or "`" in name else f"`{name}`"
 
 
 def shown(value: Any, most: int = 60) -> str:
@@ -57,7 +71,7 @@ def text(name: str, value: Any, *, what: str = "a string") -> str:
     In the error message, `what` describes the needed value, such as "a file name".
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be {what}; got {shown(value)}")
+        raise TypeError(f"{quoted(name)} must be {what}; got {shown(value)}")
     return value
 
 
@@ -65,16 +79,16 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
     """Check that a value is one of the strings in `choices`, and return it."""
     wanted = ", ".join(repr(one) for one in choices)
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {wanted}; got {shown(value)}")
+        raise TypeError(f"{quoted(name)} must be one of {wanted}; got {shown(value)}")
     if value not in choices:
-        raise ValueError(f"{name} must be one of {wanted}; got {value!r}")
+        raise ValueError(f"{quoted(name)} must be one of {wanted}; got {value!r}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     """Check that a value is True or False, and return it. NumPy's booleans are accepted, too."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {shown(value)}")
+        raise TypeError(f"{quoted(name)} must be True or False; got {shown(value)}")
     return bool(value)
 
 
@@ -90,7 +104,7 @@ def integer(name: str, value: Any) -> int:
             return operator.index(value)
         except Exception:
             pass
-    raise TypeError(f"{name} must be an integer; got {shown(value)}")
+    raise TypeError(f"{quoted(name)} must be an integer; got {shown(value)}")
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
@@ -102,25 +116,25 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     if result < least or (most is not None and result > most):
         open_ended = most is None or (result < least and most >= 2**31 - 1)
         limits = f"at least {least}" if open_ended else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {limits}; got {result}")
+        raise ValueError(f"{quoted(name)} must be {limits}; got {result}")
     return result
 
 
 def number(name: str, value: Any) -> float:
     """Check that a value is a real number, and return it as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number; got {shown(value)}")
+        raise TypeError(f"{quoted(name)} must be a real number; got {shown(value)}")
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name} is too large for a float64") from None
+        raise ValueError(f"{quoted(name)} is too large for a float64") from None
 
 
 def positive(name: str, value: Any) -> float:
     """Check that a value is a finite real number above 0, and return it as a float."""
     real = number(name, value)
     if not (math.isfinite(real) and real > 0):
-        raise ValueError(f"{name} must be a positive number; got {real}")
+        raise ValueError(f"{quoted(name)} must be a positive number; got {real}")
     return real
 
 
@@ -131,11 +145,11 @@ def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
     the needed value, such as "a sequence of strings".
     """
     if isinstance(value, str | bytes | bytearray):
-        raise TypeError(f"{name} must be {what}; got {shown(value)}")
+        raise TypeError(f"{quoted(name)} must be {what}; got {shown(value)}")
     try:
         return list(value)
     except Exception:
-        raise TypeError(f"{name} must be {what}; got {shown(value)}") from None
+        raise TypeError(f"{quoted(name)} must be {what}; got {shown(value)}") from None
 
 
 def texts(name: str, value: Any) -> list[str]:
@@ -143,7 +157,7 @@ def texts(name: str, value: Any) -> list[str]:
     items = several(name, value, "a sequence of strings")
     for item in items:
         if not isinstance(item, str):
-            raise TypeError(f"the argument {name} must contain only strings; got {shown(item)}")
+            raise TypeError(f"{quoted(name)} must contain only strings; got {shown(item)}")
     return items
 
 
@@ -152,9 +166,9 @@ def path(name: str, value: Any) -> str:
     with reading(name, value):
         path = os.fspath(value)
     if not isinstance(path, str):
-        raise TypeError(f"{name} must be a string or a path; got {shown(value)}")
+        raise TypeError(f"{quoted(name)} must be a string or a path; got {shown(value)}")
     if "\0" in path:
-        raise ValueError(f"{name} must not contain a NUL character; got {path!r}")
+        raise ValueError(f"{quoted(name)} must not contain a NUL character; got {path!r}")
     return path
 
 
@@ -179,7 +193,9 @@ def shape(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> tuple
     `value` is an integer, or a sequence of integers. The shape of an integer n is (n,).
     """
     if isinstance(value, set | frozenset):
-        raise TypeError(f"{name} must be an integer or a sequence of integers; got {shown(value)}")
+        raise TypeError(
+            f"{quoted(name)} must be an integer or a sequence of integers; got {shown(value)}"
+        )
     return tuple(whole(name, extent, least, most) for extent in one_or_several(name, value))
 
 
@@ -194,7 +210,7 @@ def limit(name: str, value: Any, what: str) -> int | None:
         return whole(name, value, 1, 2**63 - 1)
     except (TypeError, ValueError):
         raise ValueError(
-            f"{name} must be a positive int, or None for all {what}; got {shown(value)}"
+            f"{quoted(name)} must be a positive int, or None for all {what}; got {shown(value)}"
         ) from None
 
 
@@ -205,14 +221,14 @@ def runs(value: Any) -> int | Literal["auto"]:
     try:
         return whole("runs", value, 1, 2**31 - 1)
     except (TypeError, ValueError):
-        raise ValueError(
-            f'the argument runs must be a positive int or "auto"; got {shown(value)}'
-        ) from None
+        raise ValueError(f'`runs` must be a positive int or "auto"; got {shown(value)}') from None
 
 
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return a value as a NumPy array. A string or bytes raises TypeError."""
     if isinstance(value, bytes | bytearray | memoryview | str):
-        raise TypeError(f"{name} must be an array or a sequence of numbers; got {shown(value)}")
+        raise TypeError(
+            f"{quoted(name)} must be an array or a sequence of numbers; got {shown(value)}"
+        )
     with reading(name, value):
         return np.asarray(value)

@@ -255,7 +255,7 @@ def architecture_name(arch: str | int | None) -> str | None:
     match = re.fullmatch(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", text)
     if match is None:
         raise ValueError(
-            'arch must be a compute capability such as "sm_80", 80 or "compute_80"; '
+            '`arch` must be a compute capability such as "sm_80", 80 or "compute_80"; '
             f"got {require.shown(arch)}"
         )
     return f"{match[1] or 'sm'}_{match[2]}"
@@ -265,13 +265,13 @@ def checked_options(options: Iterable[str]) -> list[str]:
     """Check the compiler's options, and return them as a list of strings."""
     if isinstance(options, str):
         raise TypeError(
-            f"options must be a sequence of strings; got the string {options!r}. Write "
+            f"`options` must be a sequence of strings; got the string {options!r}. Write "
             f"[{options!r}]"
         )
     result = require.texts("options", options)
     for option in result:
         if "\0" in option:
-            raise ValueError(f"options must not contain a NUL character; got {option!r}")
+            raise ValueError(f"`options` must not contain a NUL character; got {option!r}")
     return result
 
 
@@ -283,13 +283,15 @@ def checked_headers(headers: Any) -> dict[str, str]:
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
-        raise TypeError(f"headers must be a dict from names to texts; got {require.shown(headers)}")
+        raise TypeError(
+            f"`headers` must be a dict from names to texts; got {require.shown(headers)}"
+        )
     for name, text in headers.items():
         if not isinstance(name, str) or not isinstance(text, str):
             item = f"{require.shown(name)}: {require.shown(text)}"
-            raise TypeError(f"headers must be a dict from names to texts; got {item}")
+            raise TypeError(f"`headers` must be a dict from names to texts; got {item}")
         if "\0" in name or "\0" in text:
-            raise ValueError(f"headers must not contain a NUL character; {name!r} has one")
+            raise ValueError(f"`headers` must not contain a NUL character; {name!r} has one")
     return dict(headers)
 
 
@@ -305,7 +307,7 @@ def checked_filename(filename: Any) -> str | None:
     if wrong is not None or not filename:
         why = f"has the character {wrong!r}" if filename else "is empty"
         raise ValueError(
-            f"filename {why}; it must be a name without quotes, backslashes and control "
+            f"`filename` {why}; it must be a name without quotes, backslashes and control "
             f"characters; got {filename!r}"
         )
     return str(filename)

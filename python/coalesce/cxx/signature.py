@@ -253,7 +253,9 @@ def find_entry(
         )
     if matches:
         listed = ", ".join(names[entry] for entry in matches) if instances else listed
-        raise ValueError(f"entry {wanted!r} is the name of several kernels; choose one of {listed}")
+        raise ValueError(
+            f"`entry`: {wanted!r} is the name of several kernels; choose one of {listed}"
+        )
     if re.search(rf"\btemplate\b[^;{{}}]*\b{re.escape(wanted)}\s*\(", source):
         raise ValueError(
             f"kernel {wanted!r} is a template; choose its template arguments, for example with "
@@ -265,7 +267,7 @@ def find_entry(
         else ""
     )
     raise ValueError(
-        f"entry: the source has no kernel {wanted!r}; "
+        f"`entry`: the source has no kernel {wanted!r}; "
         f"its {'kernel is' if len(entries) == 1 else 'kernels are'} {listed}{mangled}"
     )
 

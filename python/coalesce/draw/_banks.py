@@ -203,16 +203,16 @@ def bank_board(
     require.choice("kind", kind, DONE)
     require.choice("rows", rows, _MOST_ROWS)
     if lanes.itemsize not in (1, 2, 4, 8, 16):
-        raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {lanes.itemsize}")
+        raise ValueError(f"`itemsize` must be 1, 2, 4, 8 or 16; got {lanes.itemsize}")
     for lane in lanes.numbers:
         if lanes.address(lane) % lanes.itemsize:
             raise ValueError(
-                f"addresses must be multiples of itemsize, {lanes.itemsize}; lane {lane} has "
-                f"{lanes.address(lane)}"
+                f"`addresses` must be multiples of `itemsize`, which is {lanes.itemsize}; lane "
+                f"{lane} has {lanes.address(lane)}"
             )
     start = require.whole("base", base, 0)
     if start % (BANKS * WORD_BYTES):
-        raise ValueError(f"base must be a multiple of {BANKS * WORD_BYTES}; got {start}")
+        raise ValueError(f"`base` must be a multiple of {BANKS * WORD_BYTES}; got {start}")
     board = board_of(lanes, kind, require.text("opcode", opcode))
 
     canvas = Canvas()

@@ -122,11 +122,11 @@ class Grid:
 def _extents(block_dim: Any) -> tuple[int, int, int]:
     dimensions = list(block_dim) if isinstance(block_dim, (tuple, list)) else [block_dim]
     if not 1 <= len(dimensions) <= 3:
-        raise ValueError(f"block_dim must have 1 to 3 extents; got {len(dimensions)}")
+        raise ValueError(f"`block_dim` must have 1 to 3 extents; got {len(dimensions)}")
     extents = [require.whole("block_dim", extent, 1) for extent in dimensions] + [1, 1]
     threads = extents[0] * extents[1] * extents[2]
     if threads > MOST_THREADS:
-        raise ValueError(f"block_dim must have at most {MOST_THREADS} threads; got {threads}")
+        raise ValueError(f"`block_dim` must have at most {MOST_THREADS} threads; got {threads}")
     return extents[0], extents[1], extents[2]
 
 

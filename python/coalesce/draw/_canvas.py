@@ -97,7 +97,7 @@ class Picture:
         path = Path(require.path("path", path))
         if path.suffix != ".svg":
             raise ValueError(
-                f"path must end in .svg, the only format of pictures; got {path.name!r}"
+                f"`path` must end in .svg, the only format of pictures; got {path.name!r}"
             )
         path.write_text(self.svg + "\n", encoding="utf-8")
         return path

@@ -128,13 +128,12 @@ def matrices(frames: Frames, *, title: str | None = None, headline: str | None =
     if not isinstance(frames, Mapping):
         frames = {"": frames}
     if not frames:
-        raise ValueError("the argument frames must contain at least one frame")
+        raise ValueError("`frames` must contain at least one frame")
     for label, panels in frames.items():
         for panel in panels:
             if not isinstance(panel, Matrix):
                 raise TypeError(
-                    "the argument frames must contain Matrix objects; "
-                    f"frame {label!r} has {panel!r}"
+                    f"`frames` must contain Matrix objects; frame {label!r} has {panel!r}"
                 )
         if not 1 <= len(panels) <= 6:
             raise ValueError(f"a frame must have 1 to 6 matrices; {label!r} has {len(panels)}")

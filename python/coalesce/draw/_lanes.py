@@ -91,17 +91,16 @@ def lanes_of(
     most = warp_size or MOST_LANES
     if not 1 <= len(values) <= most:
         raise ValueError(
-            f"the argument `addresses` must hold 1 to {most} addresses, one for each lane; "
-            f"got {len(values)}"
+            f"`addresses` must hold 1 to {most} addresses, one for each lane; got {len(values)}"
         )
     lanes = warp_size or (32 if len(values) <= 32 else 64)
     active = _active(mask, len(values), lanes)
     if not active.any():
-        raise ValueError("mask has no active lane, so there is no request to draw")
+        raise ValueError("`mask` has no active lane, so there is no request to draw")
     used = [value if on else 0 for value, on in zip(values, active, strict=False)]
     for value in used:
         if not 0 <= value <= 2**64 - width:
-            raise ValueError(f"addresses must be from 0 to 2**64 - itemsize; got {value}")
+            raise ValueError(f"`addresses` must be from 0 to 2**64 - `itemsize`; got {value}")
     padded = used + [0] * (lanes - len(values))
     return Lanes(np.array(padded, np.uint64), active, width)
 
@@ -113,7 +112,7 @@ def power_of_two(name: str, value: Any, low: int, high: int) -> int:
     """
     result = require.whole(name, value, low, high)
     if result & (result - 1):
-        raise ValueError(f"{name} must be a power of two; got {result}")
+        raise ValueError(f"`{name}` must be a power of two; got {result}")
     return result
 
 
@@ -122,11 +121,11 @@ def _integers(addresses: Any) -> list[int]:
     if isinstance(addresses, np.ndarray):
         if addresses.ndim != 1:
             raise ValueError(
-                "addresses must have one axis, with an address for each lane; got shape "
+                "`addresses` must have one axis, with an address for each lane; got shape "
                 f"{addresses.shape}"
             )
         if addresses.dtype.kind not in "iu":
-            raise TypeError(f"addresses must be integers; got dtype {addresses.dtype}")
+            raise TypeError(f"`addresses` must be integers; got dtype {addresses.dtype}")
         return [int(a) for a in addresses]
     several = [] if isinstance(addresses, set | frozenset) else addresses
     several = require.several("addresses", several, "one for each lane, in order")
@@ -142,7 +141,7 @@ def _active(mask: Any, count: int, lanes: int) -> NDArray[np.bool_]:
         bits = int(mask)
         if not 0 <= bits < 2**count:
             raise ValueError(
-                f"mask must be from 0 to 2**{count} - 1, with a bit for each address (the lowest "
+                f"`mask` must be from 0 to 2**{count} - 1, with a bit for each address (the lowest "
                 f"bit is lane 0); got {bits:#x}"
             )
         active[:count] = [bits >> lane & 1 for lane in range(count)]
@@ -150,12 +149,12 @@ def _active(mask: Any, count: int, lanes: int) -> NDArray[np.bool_]:
     flags = require.as_array("mask", mask)
     if flags.dtype.kind != "b":
         raise TypeError(
-            "mask must be an integer with a bit for each lane, or a bool for each lane; got "
+            "`mask` must be an integer with a bit for each lane, or a bool for each lane; got "
             f"{require.shown(mask)}"
         )
     if flags.shape != (count,):
         raise ValueError(
-            f"mask must have the same shape as addresses, ({count},); got shape {flags.shape}"
+            f"`mask` must have the same shape as `addresses`, ({count},); got shape {flags.shape}"
         )
     active[:count] = flags
     return active

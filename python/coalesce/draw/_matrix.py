@@ -80,19 +80,19 @@ class Matrix:
         require.whole("itemsize", self.itemsize, 1, 64)
         require.whole("offset", self.offset, 0, 2**53)
         if self.memory not in ("global", "shared"):
-            raise ValueError(f"memory must be 'global' or 'shared'; got {self.memory!r}")
+            raise ValueError(f"`memory` must be 'global' or 'shared'; got {self.memory!r}")
         if self.pitch is not None:
             require.whole("pitch", self.pitch, cols, 2**31 - 1)
         for r, c in self.cells:
             if not (0 <= r < rows and 0 <= c < cols):
                 raise ValueError(
-                    f"the argument touched contains the cell {r, c}, but the matrix {self.name} "
+                    f"`touched` contains the cell {r, c}, but the matrix {self.name} "
                     f"has the shape {rows, cols}"
                 )
         for what, values in (("labels", self.labels), ("groups", self.groups)):
             if values is not None and len(values) != len(self.cells):
                 raise ValueError(
-                    f"{what} must have an item for each of the {len(self.cells)} touched cells; "
+                    f"`{what}` must have an item for each of the {len(self.cells)} touched cells; "
                     f"got {len(values)}"
                 )
 
@@ -101,7 +101,7 @@ class Matrix:
         """The number of rows and of columns."""
         numbers = require.shape("shape", self.shape, 1, 2**31 - 1)
         if len(numbers) not in (1, 2):
-            raise ValueError(f"shape must be (rows, columns) or (columns,); got {self.shape!r}")
+            raise ValueError(f"`shape` must be (rows, columns) or (columns,); got {self.shape!r}")
         return (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
 
     @cached_property
@@ -111,17 +111,13 @@ class Matrix:
         if cells.size == 0:
             cells = np.empty((0, 2), int)
         if cells.dtype.kind not in "iu":
-            raise TypeError(
-                f"the argument touched must contain pairs of integers; got dtype {cells.dtype}"
-            )
+            raise TypeError(f"`touched` must contain pairs of integers; got dtype {cells.dtype}")
         if cells.ndim == 1 and len(self.shape) == 1:
             cells = np.stack([np.zeros_like(cells), cells], axis=1)
         if cells.ndim != 2 or cells.shape[1] != 2:
-            raise ValueError(f"the argument touched must have shape (cells, 2); got {cells.shape}")
+            raise ValueError(f"`touched` must have shape (cells, 2); got {cells.shape}")
         if len(cells) > MOST_CELLS:
-            raise ValueError(
-                f"the argument touched must have at most {MOST_CELLS} cells; got {len(cells)}"
-            )
+            raise ValueError(f"`touched` must have at most {MOST_CELLS} cells; got {len(cells)}")
         return [(int(r), int(c)) for r, c in cells]
 
     @cached_property

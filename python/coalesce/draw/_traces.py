@@ -62,9 +62,9 @@ def event(trace: Trace, number: int = 0, *, title: str | None = None) -> Picture
     32 lanes, 4-byte loads → 32 sectors in 32 lines, 12.5 % of the bytes used
     """
     if not isinstance(trace, Trace):
-        raise TypeError(f"trace must be a Trace; got {require.shown(trace)}")
+        raise TypeError(f"`trace` must be a Trace; got {require.shown(trace)}")
     if not len(trace):
-        raise ValueError("trace has no events, so there is nothing to draw")
+        raise ValueError("`trace` has no events, so there is nothing to draw")
     one = trace[require.whole("number", number, -len(trace), len(trace) - 1)]
     if title is None:
         line = f", line {one.line}" if one.line else ""
@@ -147,23 +147,22 @@ def steps(
     A warp at one step: 32 sectors of a, 1 sector of b
     """
     if cells not in ("lane", "thread"):
-        raise ValueError(f"cells must be 'lane' or 'thread'; got {cells!r}")
+        raise ValueError(f"`cells` must be 'lane' or 'thread'; got {cells!r}")
     wanted = [require.whole("numbers", number, 0) for number in numbers]
     if not wanted:
-        raise ValueError("the argument `numbers` is empty; pass the number of at least one step")
+        raise ValueError("`numbers` is empty; pass the number of at least one step")
     for name in shapes or {}:
         if name not in [array.name for array in trace.arrays]:
-            raise ValueError(
-                f"the dict `shapes` has the key {name!r}, but the trace has no such array"
-            )
+            raise ValueError(f"`shapes` has the key {name!r}, but the trace has no such array")
     warps = len(np.unique(np.column_stack([trace.block, trace.warp]), axis=0)) if len(trace) else 0
     if warps != 1:
         hint = "; select one: trace.select(block=(0, 0), warp=0)" if warps else ""
-        raise ValueError(f"trace must hold the events of one warp; it has {warps}{hint}")
+        raise ValueError(f"`trace` must hold the events of one warp; it has {warps}{hint}")
     accesses = _accesses(trace)
     if not accesses:
         raise ValueError(
-            "trace has no event that can be drawn: the arrays that its events access are not known"
+            "`trace` has no event that can be drawn: the arrays that its events access are not "
+            "known"
         )
 
     def panels(step: int, members: list[Events]) -> list[Matrix]:
@@ -174,7 +173,7 @@ def steps(
     if loops and not any(step < len(events) for step in wanted for events in loops):
         most = max(map(len, loops))
         raise ValueError(
-            f"the trace has the steps 0 to {most - 1}; the argument `numbers` must contain at "
+            f"the trace has the steps 0 to {most - 1}; `numbers` must contain at "
             f"least one of these steps, got {wanted}"
         )
     begin = min((events[0] for events in loops), default=0)
@@ -258,7 +257,7 @@ def _extents(name: str, known: tuple[int, ...], wanted: Sequence[int] | None) ->
         return 1, 1
     if wanted is not None and int(np.prod(shape)) != size:
         raise ValueError(
-            f"shapes[{name!r}] is {shape}, a shape of {int(np.prod(shape))} elements, but the "
+            f"`shapes[{name!r}]` is {shape}, a shape of {int(np.prod(shape))} elements, but the "
             f"array {name} has {size} elements"
         )
     return size // shape[-1], shape[-1]

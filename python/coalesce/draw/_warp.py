@@ -92,7 +92,7 @@ def warp_access(
     """
     lanes = lanes_of(addresses, itemsize, mask, warp_size)
     if kind not in DONE:
-        raise ValueError(f"kind must be 'load', 'store', 'atomic' or 'copy'; got {kind!r}")
+        raise ValueError(f"`kind` must be 'load', 'store', 'atomic' or 'copy'; got {kind!r}")
     sector_bytes = power_of_two("sector_bytes", sector_bytes, 4, 1024)
     line_bytes = power_of_two("line_bytes", line_bytes, sector_bytes, 4096)
     memory = memory_of(lanes, line_bytes, sector_bytes)

@@ -373,10 +373,11 @@ class BaseKernel:
                 device = devices.resolve(simulated)
         parameters = parameters_for(self.signature, arguments)
         check_places(parameters, arguments, device)
-        unknown = set(write_only) - {p.name for p in parameters}
+        unknown = sorted(set(write_only) - {p.name for p in parameters})
         if unknown:
             raise ValueError(
-                f"write_only contains {unknown}, but {self.signature} has no such parameter"
+                f"`write_only` contains the name {unknown[0]!r}, but {self.signature} has no such "
+                "parameter"
             )
         if device.kind == "cuda":
             if not cooperative:

@@ -25,34 +25,34 @@ def _name_for_ptx(name: str) -> str:
 
 def _check_source(source: Any) -> None:
     if not isinstance(source, str):
-        raise TypeError(f"source must be a string or a path; got {require.shown(source)}")
+        raise TypeError(f"`source` must be a string or a path; got {require.shown(source)}")
     if len(source) > MOST_SOURCE_BYTES:
         raise ValueError(
-            f"source has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are allowed"
+            f"`source` has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are allowed"
         )
     if len(source) < 4096 and _FILE_NAME.fullmatch(source):
         raise ValueError(
-            f"there is no file {source.strip()!r} in {Path.cwd()}; source must be the path of a "
+            f"there is no file {source.strip()!r} in {Path.cwd()}; `source` must be the path of a "
             "file, or the text of a kernel"
         )
     if len(source) < 250 and source.startswith("/") and Path(source.strip()).is_dir():
-        raise ValueError(f"source {source.strip()!r} is a folder; it must be the path of a file")
+        raise ValueError(f"{source.strip()!r} is a folder; `source` must be the path of a file")
     if bad := re.search("[\0\ud800-\udfff]", source):
         line = source.count("\n", 0, bad.start()) + 1
         kind = "NUL character" if bad[0] == "\0" else f"surrogate ({bad[0]!r}), which is not text,"
-        raise ValueError(f"source has a {kind} in line {line}")
+        raise ValueError(f"`source` has a {kind} in line {line}")
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
     """Return the text of a file, and the options for including files beside it."""
     if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
         raise ValueError(
-            f"source {path} has {path.stat().st_size:,} bytes; at most {4 * MOST_SOURCE_BYTES:,} "
+            f"the file {path} has {path.stat().st_size:,} bytes; at most {4 * MOST_SOURCE_BYTES:,} "
             "are allowed"
         )
     content = path.read_bytes()
     if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
-        raise ValueError(f"source {path} is machine code; the source must be CUDA C++ or PTX")
+        raise ValueError(f"the file {path} is machine code; `source` must be CUDA C++ or PTX")
     text = _decoded(content)
     folder = path.resolve().parent
     return text, [f"-I{folder}"] if _includes_neighbours(text, folder) else []
@@ -105,7 +105,7 @@ def module_of(
     if architecture is not None and is_ptx:
         raise ValueError(
             f"arch={arch!r}: the source is PTX, and its .target line sets the architecture; "
-            "leave out arch"
+            "leave out `arch`"
         )
     name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
     expression = entry if entry is not None and "<" in entry else None

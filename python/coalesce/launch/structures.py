@@ -235,9 +235,9 @@ class Packer:
             return
         if not is_members(value):
             raise TypeError(
-                f"argument {shown} is a {structure.kind} of {structure.bytes} bytes; pass a tuple "
-                f"or a dict of its members ({_listed(structure)}), a NumPy structured scalar or "
-                f"bytes; got {require.shown(value)}"
+                f"argument {shown} must be a {structure.kind} of {structure.bytes} bytes; pass a "
+                f"tuple or a dict of its members ({_listed(structure)}), a NumPy structured scalar "
+                f"or bytes; got {require.shown(value)}"
             )
         pairs = _by_name if isinstance(value, Mapping) else _by_order
         for member, item in pairs(shown, structure, value):

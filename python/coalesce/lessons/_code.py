@@ -101,10 +101,10 @@ class Code(str):
         lines = self.split("\n")
         starts = [i for i, line in enumerate(lines) if begin in line]
         if not starts:
-            raise ValueError(f"part: no line of the source contains {begin!r}")
+            raise ValueError(f"`begin`: no line of the source contains {begin!r}")
         ends = [i for i, line in enumerate(lines) if i >= starts[0] and end in line]
         if not ends:
-            raise ValueError(f"part: {end!r} is in no line after the line with {begin!r}")
+            raise ValueError(f"`end`: no line after the line with {begin!r} contains {end!r}")
         chosen = "\n".join(lines[starts[0] : ends[0] + 1])
         return Code(chosen, self.first + starts[0], self.marked, self)
 

@@ -216,7 +216,7 @@ class Exercise:
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
             raise TypeError(
-                f"kernel must be a Kernel, or a string of CUDA C++; got {require.shown(kernel)}"
+                f"`kernel` must be a Kernel, or a string of CUDA C++; got {require.shown(kernel)}"
             )
         try:
             with _time_limit(_TIME_LIMIT_SECONDS):

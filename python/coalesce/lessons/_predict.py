@@ -220,7 +220,7 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
     if not choices:
         if isinstance(guess, str):
             raise TypeError(
-                "guess must be a number, or `...` (Ellipsis) for no guess; got "
+                "`guess` must be a number, or `...` (Ellipsis) for no guess; got "
                 f"{require.shown(guess)}"
             )
         return require.number("guess", guess)
@@ -229,7 +229,7 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
     place = require.whole("guess", guess, 1)
     if place > len(choices):
         raise ValueError(
-            f"guess must be at most {len(choices)}, the number of choices; got {place}"
+            f"`guess` must be at most {len(choices)}, the number of choices; got {place}"
         )
     return choices[place - 1]
 

@@ -182,7 +182,7 @@ def times(
     n = require.whole("n", n, 1)
     wanted = [_variant(one) for one in require.one_or_several("variants", variants)]
     if not wanted:
-        raise ValueError("the argument variants is empty; pass the name of at least one variant")
+        raise ValueError("`variants` is empty; pass the name of at least one variant")
     names = [label(*one) for one in wanted]
     known = recording()
     recorded = known.times(operation, n) if known is not None else {}
@@ -213,8 +213,7 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
         if isinstance(name, str) and isinstance(options, Mapping):
             return name, dict(options)
     raise TypeError(
-        "the argument variants must contain names or pairs (name, options); "
-        f"got {require.shown(value)}"
+        f"`variants` must contain names or pairs (name, options); got {require.shown(value)}"
     )
 
 

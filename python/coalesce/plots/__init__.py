@@ -180,10 +180,12 @@ def bars(
     [32, 4]
     """
     if not isinstance(values, Mapping):
-        raise TypeError(f"values must be a dict from names to numbers; got {require.shown(values)}")
+        raise TypeError(
+            f"`values` must be a dict from names to numbers; got {require.shown(values)}"
+        )
     names = list(values)
     if not names:
-        raise ValueError("the argument `values` must contain at least one bar")
+        raise ValueError("`values` must contain at least one bar")
     for name, value in values.items():
         if not math.isfinite(require.number("values", value)) or value < 0:
             raise ValueError(
@@ -194,9 +196,7 @@ def bars(
     for what, names_passed in (("modelled", estimated), ("highlight", special)):
         unknown = sorted(names_passed - set(names))
         if unknown:
-            raise ValueError(
-                f"the argument `{what}` contains {unknown[0]!r}, which is not a key of `values`"
-            )
+            raise ValueError(f"`{what}` contains {unknown[0]!r}, which is not a key of `values`")
     write = format if callable(format) else format.format
 
     with axes_of(ax, 1, theme, (6.4, 0.9 + 0.34 * len(names))) as (panel,):

@@ -44,16 +44,17 @@ def axes_of(
     if ax is not None:
         if theme is not None:
             raise ValueError(
-                "theme and ax cannot be combined, because the axes of ax already have their colours"
+                "`theme` and `ax` cannot be combined, because the axes of `ax` already have their "
+                "colours"
             )
         passed = np.array(
             [ax] if not isinstance(ax, (Sequence, np.ndarray)) else ax, object
         ).ravel()
         for one in passed:
             if not isinstance(one, plt.Axes):
-                raise TypeError(f"ax must be Axes of matplotlib; got {require.shown(one)}")
+                raise TypeError(f"`ax` must be Axes of matplotlib; got {require.shown(one)}")
         if len(passed) < panels:
-            raise ValueError(f"ax must be {panels} Axes, one for each panel; got {len(passed)}")
+            raise ValueError(f"`ax` must be {panels} Axes, one for each panel; got {len(passed)}")
         yield passed[:panels]
         return
     with plt.rc_context(_style(theme)):

@@ -80,17 +80,17 @@ def named(argument: str, kernels: Any) -> dict[str, Any]:
             title = getattr(kernel, "title", None)
         if not isinstance(title, str):
             raise TypeError(
-                f"{argument} must be profiles, or a mapping of names to profiles; got "
+                f"`{argument}` must be profiles, or a mapping of names to profiles; got "
                 f"{require.shown(kernel)}"
             )
         if title in result:
             raise ValueError(
-                f"{argument} has two profiles with the title {title!r}; pass a dict from names to "
-                "profiles"
+                f"`{argument}` has two profiles with the title {title!r}; pass a dict from names "
+                "to profiles"
             )
         result[title] = kernel
     if not result:
-        raise ValueError(f"{argument} must hold at least one profile; it is empty")
+        raise ValueError(f"`{argument}` must hold at least one profile; it is empty")
     return result
 
 
@@ -137,7 +137,7 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     count = flops.get(name) if isinstance(flops, Mapping) else flops
     if count is None:
         raise ValueError(
-            f"the argument `flops` is missing for {name!r}: a profile does not count "
+            f"`flops` is missing for {name!r}: a profile does not count "
             "floating-point operations, so pass their number as `flops`"
         )
     metrics = profile.metrics()
@@ -146,7 +146,7 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
         raise ValueError(
             f"the profile of {name!r} does not have both dram__bytes_read.sum and "
             "dram__bytes_write.sum, which a roofline needs. Profile the kernel with caches=True "
-            "and without sample="
+            "and without `sample`"
         )
     ms, modelled = _time(name, profile)
     return Work(

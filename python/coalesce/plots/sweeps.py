@@ -113,7 +113,7 @@ class Sweep:
         """
         require.choice("pattern", pattern, PATTERNS)
         if require.integer("itemsize", itemsize) not in _ELEMENTS:
-            raise ValueError(f"itemsize must be 1, 2, 4, 8 or 16; got {itemsize!r}")
+            raise ValueError(f"`itemsize` must be 1, 2, 4, 8 or 16; got {itemsize!r}")
         timed = devices.resolve(device)
         chosen = None if device is None and timed.kind == "sim" else timed
         chosen_values = PATTERNS[pattern][2] if values is None else values
@@ -122,7 +122,7 @@ class Sweep:
             for value in require.several("values", chosen_values, "whole numbers")
         ]
         if not wanted:
-            raise ValueError("the argument `values` must contain at least one number")
+            raise ValueError("`values` must contain at least one number")
         sectors = [_sectors(pattern, value, itemsize) for value in wanted]
         gbps = _gbps(pattern, wanted, itemsize, chosen) if chosen else None
         return cls(

@@ -56,10 +56,10 @@ class Assertions:
         limits = {"load": load, "store": store}
         wanted = {kind: most for kind, most in limits.items() if most is not None}
         if not wanted:
-            raise ValueError("assert_sectors_per_request needs load=, store= or both")
+            raise ValueError("assert_sectors_per_request needs `load`, `store` or both")
         for kind, most in wanted.items():
             if not require.number(kind, most) >= 0:  # with NaN, every profile would pass
-                raise ValueError(f"{kind} must be a number of sectors, at least 0; got {most!r}")
+                raise ValueError(f"`{kind}` must be a number of sectors, at least 0; got {most!r}")
             judged = self._judged(f"global {kind}", line, partial(_is_global, kind=kind))
             per_request = sum(a.sectors for a in judged) / sum(a.requests for a in judged)
             if per_request > most + _SLACK:
@@ -117,7 +117,7 @@ class Assertions:
         """
         __tracebackhide__ = True
         if not 0 <= require.number("at_least", at_least) <= 1:
-            raise ValueError(f"at_least must be a number from 0 to 1; got {at_least!r}")
+            raise ValueError(f"`at_least` must be a number from 0 to 1; got {at_least!r}")
         judged = self._judged("global", line, _is_global)
         used = sum(a.bytes_used for a in judged) / sum(a.bytes_moved for a in judged)
         if used < at_least - _SLACK:

@@ -44,9 +44,9 @@ def compare(*profiles: Profile) -> Comparison:
     """
     for profile in profiles:
         if not isinstance(profile, Profile):
-            raise TypeError(f"profiles must be of type Profile; got {require.shown(profile)}")
+            raise TypeError(f"`profiles` must be of type Profile; got {require.shown(profile)}")
     if len(profiles) < 2:
-        raise ValueError(f"compare needs two profiles or more; got {len(profiles)}")
+        raise ValueError(f"compare() needs two profiles or more; got {len(profiles)}")
     return Comparison(profiles)
 
 

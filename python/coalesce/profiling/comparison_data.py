@@ -150,7 +150,7 @@ class ComparisonData:
             return Row(name, (metrics[0].get(name), metrics[1].get(name))).ratio(1)
         known = ", ".join(repr(row.name) for row in self._rows)
         raise ValueError(
-            f"name is {name!r}, but there is no such quantity; the known quantities are {known}, "
+            f"`name` is {name!r}, but there is no such quantity; the known quantities are {known}, "
             "and the metrics of Profile.metrics()"
         )
 

@@ -98,7 +98,7 @@ def as_dataframe(profile: ProfileData, by: str) -> Any:
         import pandas
     except ImportError:
         raise ImportError(
-            "to_dataframe needs pandas, which is not installed: pip install pandas"
+            "to_dataframe() needs pandas, which is not installed: pip install pandas"
         ) from None
     tables: dict[str, tuple[type, Sequence[Line | Access | Instruction]]] = {
         "line": (Line, profile.lines()),

@@ -107,7 +107,7 @@ def measure(
                 done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
             except subprocess.TimeoutExpired:
                 raise LaunchError(
-                    f"{command} took longer than {timeout:g} seconds; pass a larger timeout"
+                    f"{command} took longer than {timeout:g} seconds; pass a larger `timeout`"
                 ) from None
             log = table.read_text(encoding="utf-8") if table.exists() else ""
             unknown = unknown_metrics(log + done.stdout + done.stderr)

@@ -62,8 +62,8 @@ def of_operation(
     definition = table.operation(operation)
     if "return_timing" in options:
         raise TypeError(
-            "profile has no option return_timing; the times are attributes of the profile: "
-            "measured_ms and modelled_ms"
+            "profile() has no option `return_timing`; the times are attributes of the profile: "
+            "`measured_ms` and `modelled_ms`"
         )
     taken: list[Profile] = []
     own: list[Profile] = []

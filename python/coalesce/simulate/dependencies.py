@@ -35,5 +35,5 @@ def require_independent_blocks(launch: Prepared, argument: str) -> None:
     raise LaunchError(
         f"{launch.kernel.name}: the blocks may communicate, with the instruction `{opcode}` in "
         f"{place}. A block may behave differently if other blocks do not run. To simulate all "
-        f"blocks, leave out {argument}"
+        f"blocks, leave out `{argument}`"
     )

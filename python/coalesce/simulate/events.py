@@ -398,7 +398,7 @@ class Trace:
         if block is not None:
             index = [require.integer("block", n) for n in require.one_or_several("block", block)]
             if not 1 <= len(index) <= 3:
-                raise ValueError(f"block must have one to three coordinates; got {block!r}")
+                raise ValueError(f"`block` must have one to three coordinates; got {block!r}")
             keep &= np.all(self.block.astype(object) == (*index, 0, 0)[:3], axis=1)
         return self[keep]
 
@@ -560,7 +560,7 @@ class Trace:
             import pandas as pd
         except ImportError:
             raise ImportError(
-                "to_dataframe needs pandas, which is not installed: pip install pandas"
+                "to_dataframe() needs pandas, which is not installed: pip install pandas"
             ) from None
         names = np.array([*(a.name for a in self.arrays), ""], dtype=object)
         columns: dict[str, Any] = {

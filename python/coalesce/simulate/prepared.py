@@ -245,6 +245,6 @@ def on_host(value: Any, name: str = "the array") -> Any:
         return to_device(value).get()
     except DeviceUnavailable as error:
         raise DeviceUnavailable(
-            f"{name} is an array in the memory of cuda:{on_gpu.ordinal}, which is not usable "
-            f"here\n  {error}"
+            f"{require.quoted(name)} is an array in the memory of cuda:{on_gpu.ordinal}, which is "
+            f"not usable here\n  {error}"
         ) from None

@@ -77,7 +77,7 @@ def check_executor(executor: Any) -> None:
         submit = getattr(executor, "submit", None)
     if isinstance(executor, type) or not callable(submit):
         raise TypeError(
-            "executor must be a concurrent.futures.Executor, such as a ProcessPoolExecutor or "
+            "`executor` must be a concurrent.futures.Executor, such as a ProcessPoolExecutor or "
             f"dask's client.get_executor(); got {type(executor).__name__}"
         )
 

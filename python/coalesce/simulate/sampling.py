@@ -104,7 +104,7 @@ def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[A
     share = require.number("sample", share)
     if not 0 < share < 1:
         raise ValueError(
-            "sample must be a number above 0 and below 1, the share of the blocks to simulate; "
+            "`sample` must be a number above 0 and below 1, the share of the blocks to simulate; "
             f"got {share}. Without this argument, all blocks are simulated; the counts are exact."
         )
     count = max(_LEAST_BLOCKS, round(share * total))

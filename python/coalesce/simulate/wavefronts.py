@@ -159,9 +159,9 @@ def group_into_wavefronts(
         The size of a cache line in bytes.
     """
     if require.integer("lanes", lanes) not in (32, 64):
-        raise ValueError(f"lanes must be 32 or 64; got {lanes!r}")
+        raise ValueError(f"`lanes` must be 32 or 64; got {lanes!r}")
     if require.integer("line_bytes", line_bytes) not in (32, 64, 128, 256):
-        raise ValueError(f"line_bytes must be 32, 64, 128 or 256; got {line_bytes!r}")
+        raise ValueError(f"`line_bytes` must be 32, 64, 128 or 256; got {line_bytes!r}")
     rows = list(_rows(events, arrays, lanes, line_bytes))
     return Wavefronts(rows, lanes, line_bytes, omitted)
 

@@ -386,7 +386,7 @@ class Stepper:
         """
         lines = [require.integer("line", n) for n in require.one_or_several("line", line)]
         if not lines:
-            raise ValueError("the list `line` is empty; pass at least one line number")
+            raise ValueError("`line` is empty; pass at least one line number")
         own = [(n, i) for n, i in enumerate(self._listing) if i.file == self._file and i.line]
         there = sorted({i.line for _, i in own})
         for n in lines:

@@ -28,7 +28,7 @@ def observe(
     """
     if not callable(callback):
         raise TypeError(
-            f"callback must be a function that takes a Trace; got {type(callback).__name__}"
+            f"`callback` must be a function that takes a Trace; got {type(callback).__name__}"
         )
     batch = require.whole("batch", batch, 1, 2**31 - 1)
     if wanted.blocks is None:

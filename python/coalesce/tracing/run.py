@@ -51,8 +51,8 @@ def of_operation(
     for name in ("out", "return_timing"):
         if name in options:
             raise TypeError(
-                f"trace has no option {name}, because it returns the events of the kernel, not the "
-                "result"
+                f"trace() has no option `{name}`, because it returns the events of the kernel, not "
+                "the result"
             )
     taken: list[Trace] = []
     definition = table.operation(operation)
@@ -138,7 +138,7 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
         for warp in warps:
             if not 0 <= warp < launch.warps:
                 raise ValueError(
-                    f"warps: there is no warp {warp}; a block's {launch.warps} warps have the "
+                    f"`warps`: there is no warp {warp}; a block's {launch.warps} warps have the "
                     f"numbers 0 to {launch.warps - 1}"
                 )
     if wanted.lines is not None:
@@ -149,7 +149,7 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
             if not there:
                 known = "the PTX does not contain the source lines of its instructions"
             raise ValueError(
-                f"lines: there is no memory instruction on line{'s' * (len(lines) != 1)} "
+                f"`lines`: there is no memory instruction on line{'s' * (len(lines) != 1)} "
                 f"{', '.join(map(str, lines))}; {known}"
             )
     return sim.Recording(blocks=blocks, warps=warps, lines=lines, limit=limit)
@@ -167,7 +167,5 @@ def _whole(name: str, value: Any) -> list[int]:
     """Return an int or a sequence of ints as a list."""
     items = [require.integer(name, item) for item in require.one_or_several(name, value)]
     if not items:
-        raise ValueError(
-            f"the argument `{name}` is empty; pass at least one number, or omit it to record all"
-        )
+        raise ValueError(f"`{name}` is empty; pass at least one number, or omit it to record all")
     return items
