@@ -1,7 +1,8 @@
 """Makes wrong calls of the whole public API: each call has exactly one wrong argument.
 
-Each call must soon raise a TypeError, a ValueError or a CoalesceError that names the argument. A
-seed determines the calls, so that a failure can be repeated:
+Each call must soon raise a TypeError, a ValueError or a CoalesceError that names the argument. If
+the message begins with the name, the name must be in backticks. A seed determines the calls, so
+that a failure can be repeated:
 
     python tests/wrong_calls.py --calls 5000 --seed 1
 
@@ -106,6 +107,10 @@ def run(call: Call, name: str, value: Any) -> Outcome:
         fault = ""
         if not re.search(rf"(?<![\w.]){re.escape(plain)}(?!\w)", message):
             fault = f"{type(error).__name__} does not name it: {message[:300]}"
+        elif re.match(
+            rf"(?:the argument )?{re.escape(plain)} (?:must|is|has|contains|can)", message
+        ):
+            fault = f"the name has no backticks: {message[:300]}"
     except _TooLong:
         fault = f"it took more than {SECONDS:g} s"
     except Exception as error:

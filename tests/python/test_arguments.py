@@ -44,6 +44,20 @@ def test_a_plain_integer_is_accepted_without_further_checks(
         require.integer("n", np.int32(3))
 
 
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("n", r"`n` must"),
+        ("grid.x", r"`grid\.x` must"),
+        ("the array", r"the array must"),
+        ("argument `x` (float *)", r"argument `x` \(float \*\) must"),
+    ],
+)
+def test_a_name_is_in_backticks_and_a_phrase_is_not(name: str, begin: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{begin} be an integer"):
+        require.integer(name, "3")
+
+
 def pointer(name: str = "x", *accepted: str, const: bool = False, item: int = 4) -> Parameter:
     return Parameter(name, "pointer", 8, accepted, const, "float *", item)
 

@@ -251,7 +251,7 @@ A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
         (TypeError, "takes 1 array, `a`; got 2", "transpose", [A, B], {}),
         (TypeError, "`a` must be a NumPy array", "transpose", [[1, 2]], {}),
         (ValueError, "`a` must have as many columns as `b` has rows", "matmul", [A, A], {}),
-        (TypeError, "`a` has dtype int64; matmul takes", "matmul", [A.astype(int), B], {}),
+        (TypeError, r"`a` has dtype int64; matmul\(\) takes", "matmul", [A.astype(int), B], {}),
         (ValueError, r"nothing to time: .*\(0, 5\), \(5, 7\)", "matmul", [A[:0], B], {}),
         (
             TypeError,

@@ -289,7 +289,12 @@ B = np.ones((3, 4), np.float32)
         (([[1.0]], B), {}, TypeError, "`a` must be a NumPy array or a GPU array; got list"),
         ((A, None), {}, TypeError, "`b` must be .* got NoneType"),
         ((3.0, B), {}, TypeError, "`a` must be .* got float"),
-        ((A.astype(int), B), {}, TypeError, "`a` has dtype int64; matmul takes float32 or float64"),
+        (
+            (A.astype(int), B),
+            {},
+            TypeError,
+            r"`a` has dtype int64; matmul\(\) takes float32 or float64",
+        ),
         ((A, B.astype(np.float16)), {}, TypeError, "`b` has dtype float16"),
         ((A.astype(complex), B), {}, TypeError, "`a` has dtype complex128"),
         ((A > 0, B), {}, TypeError, "`a` has dtype bool"),
@@ -548,7 +553,7 @@ def test_tensor_maps_are_for_one_compute_capability(variant):
 
 def test_bfloat16_is_for_bf16_only():
     bits = np.zeros((4, 4), "V2")  # a GPU array of bfloat16 is described as 2-byte void
-    with pytest.raises(TypeError, match=r"`a` has dtype \|V2; matmul takes float32 or float64"):
+    with pytest.raises(TypeError, match=r"`a` has dtype \|V2; matmul\(\) takes float32 or float64"):
         coalesce.matmul(bits, bits, variant="tf32", device="sim")
     result = coalesce.matmul(bits, bits, variant="bf16", device="sim")
     np.testing.assert_array_equal(result, np.zeros((4, 4), np.float32))

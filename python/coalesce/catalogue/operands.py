@@ -83,7 +83,7 @@ def array(
     if dtypes and checked.dtype not in dtypes and not (bfloat16 and is_bfloat16(checked.dtype)):
         wanted = " or ".join(np.dtype(d).name for d in dtypes)
         raise TypeError(
-            f"`{name}` has dtype {checked.dtype}; {operation} takes {wanted}. "
+            f"`{name}` has dtype {checked.dtype}; {operation}() takes {wanted}. "
             f"Convert it, for example with {name}.astype(np.{np.dtype(dtypes[0]).name})"
         )
     ndim = axes.count(",") + 1 if "," in axes and not axes.endswith(",)") else 1

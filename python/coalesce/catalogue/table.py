@@ -56,12 +56,12 @@ class Operation:
             The number of arrays is wrong, or the operation does not have one of the options.
         """
         if len(arrays) != len(self.arrays):
-            raise TypeError(f"{self.name} takes {self.operands}; got {len(arrays)} arrays")
+            raise TypeError(f"{self.name}() takes {self.operands}; got {len(arrays)} arrays")
         for option in options:
             if option not in (self.choice, "out", *self.options):
                 known = ", ".join(map(require.quoted, (self.choice, *self.options, "out")))
                 raise TypeError(
-                    f"{self.name} has no option {require.quoted(option)}; its options are {known}"
+                    f"{self.name}() has no option {require.quoted(option)}; its options are {known}"
                 )
         return self.function(*arrays, **options, **how)
 
