@@ -46,10 +46,14 @@ void add_carry(Warp& w, const Op& op) {
     const uint8_t inverted = op.get<CarryOperand>().inverted;
     const uint32_t flip_a = inverted & 1 ? ~0u : 0u, flip_b = inverted & 2 ? ~0u : 0u;
     const LaneMask in = carry_in(w, op.operand[5]);
+    const auto sum_of = [=](uint32_t x, uint32_t y, int i) { return x + y + (in >> i & 1); };
+    if (op.operand[4] == no_operand)
+        return put_words(w, op.operand[0],
+                         [=](int i) { return sum_of(a[i] ^ flip_a, b[i] ^ flip_b, i); });
     LaneMask out = 0;
     put_words(w, op.operand[0], [&](int i) {
         const uint32_t x = a[i] ^ flip_a, y = b[i] ^ flip_b;
-        const uint32_t sum = x + y + (in >> i & 1);
+        const uint32_t sum = sum_of(x, y, i);
         out |= carry_of(x, y, sum) << i;
         return sum;
     });
@@ -111,6 +115,9 @@ void shift_add_carry(Warp& w, const Op& op) {
     const LaneMask in = carry_in(w, op.operand[5]);
     LaneMask out = 0;
     const auto put = [&](auto&& part) {
+        if (op.operand[4] == no_operand)
+            return put_words(w, op.operand[0],
+                             [=](int i) { return part(i) + b[i] + (in >> i & 1); });
         put_words(w, op.operand[0], [&](int i) {
             const uint32_t x = part(i), sum = x + b[i] + (in >> i & 1);
             // -x is computed as ~x + 1. So for x = 0, the carry out is 1.
