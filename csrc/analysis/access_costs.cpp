@@ -83,11 +83,12 @@ inline bool AccessCosts::Details::has_addresses_of(const sim::MemoryEvent& e) co
 }
 
 inline size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
-    if (e.shape != sim::Shape::scattered) return hash_of(e.first, uint64_t(e.stride));
+    if (e.shape != sim::Shape::scattered) return hash_of(place_of(e), uint64_t(e.stride));
     const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
     const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
     const uint64_t start = e.addresses[first];
-    return hash_of(start, (e.addresses[last] - start) ^ (e.addresses[second] - start) << 16);
+    return hash_of(start % model::line_bytes,
+                   (e.addresses[last] - start) ^ (e.addresses[second] - start) << 16);
 }
 
 // Returns the number of the entry that remembers an access like `e`, and sets `is_known` to true.
@@ -107,7 +108,7 @@ inline size_t AccessCosts::entry_of(const Patterns& patterns, const sim::MemoryE
 
 void AccessCosts::Patterns::add_to(InstructionCounts& total, size_t n) const {
     if (repeated[n].times == 0) return;
-    InstructionCounts all = details[n].cost;
+    InstructionCounts all = details[n]->cost;
     for (const Counter& c : counters) all.*c.value *= repeated[n].times;
     total.add(all);
 }
@@ -134,7 +135,8 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
     const size_t n = entry_of(patterns, e, is_known);
     Repeated& repeated = patterns.repeated[n];
     if (!is_known) {
-        Details& details = patterns.details[n];
+        if (!patterns.details[n]) patterns.details[n] = std::make_unique<Details>();
+        Details& details = *patterns.details[n];
         patterns.add_to(c, n);
         details.cost = {};
         add(details.cost, e);
@@ -143,7 +145,7 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         repeated = {.stride = e.shape == sim::Shape::strided ? e.stride : 0,
                     .mask = e.mask,
                     .wavefronts = uint32_t(details.cost.wavefronts),
-                    .place_in_line = uint8_t(scattered ? 0 : e.first % model::line_bytes),
+                    .place = uint8_t(scattered ? 0 : place_of(e)),
                     .space = e.space,
                     .shape = e.shape};
     }

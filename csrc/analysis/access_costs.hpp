@@ -33,13 +33,14 @@ class AccessCosts {
     uint32_t add(const sim::MemoryEvent& e) {
         const bool global = e.space == ptx::Space::global;
         const Pattern pattern = pattern_of(e, global);
-        if (pattern != irregular && (global || e.space == ptx::Space::shared) && !is_copy(e)) {
+        if (pattern != irregular && (global || e.space == ptx::Space::shared) && !is_copy(e))
+            [[likely]] {
             ++regular_[e.pc].times[global][pattern];
             return global ? 0 : pattern == uniform ? 1 : uint32_t(model::groups_of(e.bytes));
         }
         // This is a short way for repeated accesses with a constant stride.
         if (e.shape == sim::Shape::strided && repeated_[e.pc] && !is_copy(e)) {
-            Repeated& known = repeated_[e.pc]->repeated[hash_of(e.first, uint64_t(e.stride))];
+            Repeated& known = repeated_[e.pc]->repeated[hash_of(place_of(e), uint64_t(e.stride))];
             if (known.is_like(e)) {
                 ++known.times;
                 return known.wavefronts;
@@ -104,17 +105,18 @@ class AccessCosts {
     // repeated. An access counts as a repetition if all its addresses are shifted by the same
     // multiple of 128 bytes. Such a shift does not change the cost. Each address keeps its bank,
     // because the 32 banks of 4 bytes repeat every 128 bytes. It also keeps its place in its line,
-    // because a line has 128 bytes.
+    // because a line has 128 bytes. If the stride is constant, other shifts do not change the cost,
+    // either; see place_of().
     //
     // An access with a constant stride is described by this struct alone. It is small, so that the
     // accesses that are compared stay in the host's cache.
     struct Repeated {
         // how often the access was made since the last clear(), including the first time
         uint64_t times = 0;
-        int64_t stride = 0;         // 0 if the shape is not strided
-        sim::LaneMask mask = 0;     // 0: there was no access
-        uint32_t wavefronts = 0;    // of one access
-        uint8_t place_in_line = 0;  // of lane 0; 0 if the shape is scattered
+        int64_t stride = 0;       // 0 if the shape is not strided
+        sim::LaneMask mask = 0;   // 0: there was no access
+        uint32_t wavefronts = 0;  // of one access
+        uint8_t place = 0;        // place_of() the access; 0 if the shape is scattered
         ptx::Space space = ptx::Space::shared;
         sim::Shape shape = sim::Shape::scattered;
 
@@ -123,7 +125,7 @@ class AccessCosts {
         [[nodiscard]] bool is_like(const sim::MemoryEvent& e) const {
             return e.shape == shape && e.space == space && e.mask == mask &&
                    (e.shape == sim::Shape::scattered ||
-                    (e.first % model::line_bytes == place_in_line &&
+                    (place_of(e) == place &&
                      (e.shape != sim::Shape::strided || e.stride == stride)));
         }
     };
@@ -141,18 +143,25 @@ class AccessCosts {
     struct Patterns {
         static constexpr size_t count = 64;
         std::array<Repeated, count> repeated;
-        std::array<Details, count> details;
+        // Made when they are needed. Most instructions need only a few of them.
+        std::array<std::unique_ptr<Details>, count> details;
 
         [[nodiscard]] bool has(size_t n, const sim::MemoryEvent& e) const {
             return repeated[n].is_like(e) &&
-                   (e.shape != sim::Shape::scattered || details[n].has_addresses_of(e));
+                   (e.shape != sim::Shape::scattered || details[n]->has_addresses_of(e));
         }
         void add_to(InstructionCounts& total, size_t n) const;
     };
-    // Returns a hash of the start of an access and of the differences between its addresses. If one
+    // Returns the part of the first address that affects the cost of an access with a constant
+    // stride. In global memory, this is the place in a line. In shared memory, all banks are alike,
+    // so only the place in a word can matter.
+    static uint64_t place_of(const sim::MemoryEvent& e) {
+        const bool shared = e.space == ptx::Space::shared;
+        return e.first % (shared ? model::word_bytes : model::line_bytes);
+    }
+    // Returns a hash of the place of an access and of the differences between its addresses. If one
     // access is a repetition of another (see Repeated), both have the same hash.
-    static size_t hash_of(uint64_t start, uint64_t differences) {
-        const uint64_t place = start % model::line_bytes;
+    static size_t hash_of(uint64_t place, uint64_t differences) {
         return ((differences << 7 ^ place) * 0x9e3779b97f4a7c15) >> 58;
     }
     static size_t hash_of(const sim::MemoryEvent& e);

@@ -156,15 +156,18 @@ class CacheObserver {
     }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (e.space == ptx::Space::constant || e.of) return;
-        if (w.block != current_) select(w.block);
-        if (current_requests_) current_requests_->add(w, e, counts_.wavefronts());
+        if (e.space == ptx::Space::constant || e.of) [[unlikely]]
+            return;
+        if (w.block != current_) [[unlikely]]
+            select(w.block);
+        if (current_requests_) [[likely]]
+            current_requests_->add(w, e, counts_.wavefronts());
     }
 
   private:
     // Switches to the requests of another block. A worker alternates between blocks if they wait
     // for each other.
-    void select(const sim::Block* block) {
+    [[gnu::noinline]] void select(const sim::Block* block) {
         const auto entry = requests_.find(block);
         current_ = block;
         current_requests_ = entry == requests_.end() ? nullptr : entry->second.get();

@@ -25,7 +25,7 @@ class ContentionObserver {
     explicit ContentionObserver(const sim::Program& program, GroupedCounts* groups = nullptr);
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (spins_[e.pc]) [[unlikely]]
+        if (e.access == sim::Access::atomic && spins_[e.pc]) [[unlikely]]
             contend(w, e);
     }
 

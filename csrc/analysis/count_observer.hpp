@@ -40,11 +40,12 @@ class CountObserver {
     void diverged(const sim::Warp&, const sim::Op& op) { diverged_[op.pc] += !op.skips_guarded(); }
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (e.of) {
+        if (e.of) [[unlikely]] {
             costs_.add_distant(e);
             return;
         }
-        if (e.access == sim::Access::async_copy) costs_.leave_out(w.current.mask & ~e.mask);
+        if (e.access == sim::Access::async_copy) [[unlikely]]
+            costs_.leave_out(w.current.mask & ~e.mask);
         wavefronts_ = costs_.add(e);
     }
 
