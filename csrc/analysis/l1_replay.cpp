@@ -286,31 +286,37 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     LineAccess lines[sim::warp_size];
     const int n = lines_of(warp, r, lines);
     for (int i = 0; i < n; ++i) {
-        Traffic t{.line = lines[i].line,
-                  .time = result_.cycles,
-                  .pc = r.pc,
-                  .sectors = lines[i].sectors,
-                  .whole = lines[i].whole};
+        Traffic::Kind kind = Traffic::Kind::read;
+        uint8_t sectors = lines[i].sectors;
         switch (site.effect) {
             case Effect::load:
-                t.sectors = cache_.load(lines[i], p.lines.places[i]);
+                sectors = cache_.load(lines[i], p.lines.places[i]);
                 break;
             case Effect::bypassing_load:
-                t.sectors = cache_.bypassing_load(lines[i]);
+                sectors = cache_.bypassing_load(lines[i]);
                 break;
             case Effect::store:
                 cache_.store(lines[i], p.lines.places[i]);
-                t.kind = Traffic::Kind::write;
-                t.sectors = unwritten_[warp].left_of(lines[i]);
+                kind = Traffic::Kind::write;
+                sectors = unwritten_[warp].left_of(lines[i]);
                 break;
             case Effect::atomic:
                 cache_.atomic(lines[i]);
-                t.kind = Traffic::Kind::atomic;
+                kind = Traffic::Kind::atomic;
                 break;
         }
-        if (!t.sectors) continue;
+        if (!sectors) continue;
         ++missed;
-        if (missed == 1 || !result_.traffic.back().extend(t)) result_.traffic.push_back(t);
+        const Traffic t{.line = lines[i].line,
+                        .time = result_.cycles,
+                        .pc = r.pc,
+                        .kind = kind,
+                        .sectors = sectors,
+                        .whole = lines[i].whole};
+        if (missed > 1 && result_.traffic.back().extend(t)) continue;
+        // push_back() would copy `t` from memory, to which its members were written one by one just
+        // before. The host would have to wait for these writes.
+        result_.traffic.emplace_back() = t;
     }
     if (site.effect == Effect::atomic && atomics_) add_atomic(r);
     last_ = r;

@@ -126,8 +126,9 @@ void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double st
     const size_t first = r.next;
     for (; r.next < traffic.size() && double(traffic[r.next].time) < end; ++r.next) {
         const Traffic& t = traffic[r.next];
-        slice_.requests.push_back({&t, r.origins[t.line >> line_region_bits], multiprocessor,
-                                   (double(t.time) - start) / step});
+        // As in L1Replay::replay(), push_back() would make the host wait.
+        slice_.requests.emplace_back() = {&t, r.origins[t.line >> line_region_bits], multiprocessor,
+                                          (double(t.time) - start) / step};
     }
     // The requests of different blocks are stored far apart in the host's memory. So the requests
     // for the next slice are prefetched. The next slice probably needs as many of them as this one.

@@ -69,7 +69,7 @@ class RequestCoalescer {
                 at = find(slot);
             }
             table_[at] = {slot, uint32_t(pending_.size())};
-            pending_.push_back({.line = line, .slot = slot});
+            pending_.emplace_back();
         }
         Pending& p = pending_[table_[at].index];
         if (p.line != line) p = {.line = line, .slot = slot};
