@@ -30,7 +30,7 @@ PoolRecord& pool_of(Pool handle) {
             cudaErrorInvalidValue);
     return *handle;
 }
-constexpr int reserved_now = 5, used_high = 8, release_threshold = 4;
+constexpr int release_threshold = 4, used_high = 8;
 
 }  // namespace
 
