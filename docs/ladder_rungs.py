@@ -193,8 +193,8 @@ RUNGS = {
         """
         In `coalesced`, thread `t` has row `t / TILE` and column `t % TILE`. Here, the
         division and the remainder are swapped, so neighbouring lanes read neighbouring
-        rows again. The counts are those of `naive`. The data stage is busy for {data:.0f} % of
-        the time, so prediction and measurement nearly agree.
+        rows, and the counts are the same as those of `naive`. The data stage is busy for
+        {data:.0f} % of the time, so prediction and measurement nearly agree.
         """,
     ),
     "untiled": (
@@ -220,9 +220,9 @@ RUNGS = {
         "tiled",
         """
         The tile of `b` is stored transposed, and accesses to it have bank conflicts. So there
-        are six times as many passes, and the data stage is busy for {data:.0f} % of the
-        time. The loss is a little smaller than predicted, because in `tiled`, the
-        bound (the load-store unit) is busy for only {over_requests:.0f} % of the time.
+        are six times as many passes as in `tiled`, and the data stage is busy for
+        {data:.0f} % of the time. The loss is a little smaller than predicted, because in
+        `tiled`, the bound (the load-store unit) is busy for only {over_requests:.0f} % of the time.
         """,
     ),
     "blocktiled_1d": (
@@ -230,8 +230,8 @@ RUNGS = {
         """
         Each thread computes 8 elements and uses each word of `b` 8 times. So it needs
         fewer requests and passes. But a thread needs more registers, so a multiprocessor
-        holds only {warps:.0f} warps, instead of {over_warps:.0f}. These are too few warps
-        to hide all waits. A warp waits at barriers for {barrier:.0f} % of its time, and for
+        holds only {warps:.0f} warps, instead of {over_warps:.0f}: too few to hide all waits. A
+        warp waits at barriers for {barrier:.0f} % of its time, and for
         data from L1, L2 and DRAM for {far:.0f} %. The data stage is busy for only
         {data:.0f} % of the time.
         """,

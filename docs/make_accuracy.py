@@ -54,11 +54,11 @@ A wavefront is one pass of shared memory. Two metrics count wavefronts:
   when several warps want to use L1 at the same time. The number of these additional wavefronts
   differs from run to run, so it cannot be predicted.
 
-The last section of this page compares both metrics in kernels with only one warp, where the
-hardware adds no such wavefronts.
+In kernels with only one warp, the hardware adds no wavefronts. The last section of this page
+compares both metrics for such kernels.
 
-Some other counts also differ from run to run on the GPU. This happens in three cases. Each case has
-an example from the tables below:
+On a GPU, some other counts differ from run to run, too. This happens in three cases. The names in
+parentheses are kernels from the tables below:
 
 - The lanes of a warp diverge, and no barrier reconverges them (`first_match`).
 - Warps repeat a compare-and-swap on the same word (`shared_counters`).
@@ -235,8 +235,8 @@ def counted() -> Iterator[str]:
     yield "## Whole programs"
     yield ""
     yield (
-        "These kernels are in `tests/kernels/programs.cu`. They were written after the "
-        "simulator's rules of counting had been fixed. The counts of the GPU were recorded on "
+        "These kernels are in `tests/kernels/programs.cu`. They were written when the "
+        "simulator's rules of counting were already final. The counts of the GPU were recorded on "
         "{date}.".format(**sets["programs"].recording)
     )
     yield ""

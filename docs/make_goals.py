@@ -192,8 +192,9 @@ variant: above 1, the variant is faster. A product of up to 1024 x 1024 x 1024 w
 100 times in a row, in a CUDA graph. So at these sizes, the figure is for a loop of products."""
 
 _TENSOR_CORES = """\
-The next table has such ratios for the variants on tensor cores. Each variant is compared with
-cuBLAS in the same precision, except `tf32x3`, which is compared with cuBLAS in float32."""
+The next table is for the variants on tensor cores. Here, too, a figure is the time of cuBLAS
+divided by the time of the variant. Each variant is compared with cuBLAS in the same precision,
+except `tf32x3`, which is compared with cuBLAS in float32."""
 
 _SPEEDS = """\
 The time of a product of NumPy arrays includes all copies. The result is a new array."""

@@ -68,7 +68,7 @@ These are the outcomes:
 _ON_GPU = """\
 The launches of {launched} kernels were repeated on a GPU, in two runs on {date}. The GPU was an
 {gpu}, and the compiler was {compiler}. If the check reported a race between blocks, the kernel was
-launched with only one block. These are the outcomes, with the numbers of kernels:
+launched with only one block. These are the outcomes, with the number of kernels in brackets:
 
 - *equal* ({equal}): every bit of every array and variable is equal.
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in no fixed order.
@@ -85,8 +85,8 @@ launched with only one block. These are the outcomes, with the numbers of kernel
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
 {launches} of these launches were also measured with Nsight Compute. For these launches, coalesce
-reports {metrics:,} counts as exact. In {unlike} of these launches, the GPU has another number for
-at least one of these counts.
+reports {metrics:,} counts as exact. In {unlike} of these launches, at least one of these counts
+differs from the counter of the GPU.
 """
 # Why a count of a launch may differ.
 _NOTES = {

@@ -191,7 +191,7 @@ counted the cycles of one product of two {size} x {size} matrices. The columns a
 - *active*: the share of the time in which a multiprocessor had work, as a mean over all
   multiprocessors.
 - *float32 peak*: the share of the GPU's float32 peak that the kernel reached, at the GPU's clock in
-  this run. It is the product of the three columns before.
+  this run. It is the product of the three columns to its left.
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
 - *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction.
   The number after a reason says how many warps waited for this reason, on average.
@@ -233,7 +233,7 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
 The column *cuBLAS* names the type with which cuBLAS computes. The *error* is the norm of the
 differences from the exact result, divided by the norm of the exact result.
 
-Compare only figures in the same row, because only the kernels of one row took turns. Most kernels
+Compare only figures in the same row, because only kernels in the same row took turns. Most kernels
 of this table reach the power limit of the GPU, and then the GPU lowers its clock. The power in the
 table is a mean over one second, so it can be below the limit."""
 
@@ -267,7 +267,7 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
 **Tried.**
 
 - **Other orders of the instructions.** Three searches timed more than 4,500 versions of the main
-  loop, on an H100 and on H200. (The programs of the searches are not in the repository.) The kernel
+  loop, on H100 and H200 GPUs. (The programs of the searches are not in the repository.) The kernel
   follows the best version. Compared with the version before the last search, it takes 1.6 % less
   time at 4096.
 - **No packing.** In an earlier version, another kernel packed A before the product. Now the kernel
@@ -277,9 +277,9 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
   by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
 - **Fewer tests of barriers.** In one version, only one warp tested the barriers while it waited.
   In another version, the transposing warps paused from time to time. Neither changed the speed.
-- **No work at the end of a tile.** There, the kernel exchanges partial sums and stores the result.
-  A kernel without the exchange and a kernel without the stores have wrong results, but they show
-  what this work costs: nothing, at 2048, 4096 and 8192.
+- **No work at the end of a tile.** At the end of each tile, the kernel exchanges partial sums and
+  stores the result. A kernel without the exchange and a kernel without the stores have wrong
+  results, but they show what this work costs: nothing, at 2048, 4096 and 8192.
 - **Warpgroups at different times.** One warpgroup multiplied while the other one stored. This made
   the product of 4096 slower by 1 %.
 - **Other tiles for 16384 x 128 x 2048.** With tiles of 128 x 128 instead of 256 x 128, the kernel
@@ -309,7 +309,7 @@ its time (8.6 microseconds) outside the main loop: at its start, and at the end 
 - **Two sums at once.** With `TILE=32` and `TILE=64`, two blocks form a cluster, and each block
   reads partial sums from the shared memory of the other one. A lane now reads two neighbouring sums
   at once. This raised the ratio from 1.045 to 1.148 for the product of 512 on an H100.
-- **Copies spread over time.** A stage has several steps of k, and only a few copies start in each
+- **Copies at different times.** A stage has several steps of k, and only a few copies start in each
   step. When all copies of a stage started at once, loads from shared memory had to wait, and the
   product of 1024 took 17 % longer.
 - **Loads written in PTX.** When the loads from shared memory were written in C++, NVRTC moved them,
@@ -341,9 +341,9 @@ lowers its clock.
 
 **Tried.**
 
-- **Loads of 8 bytes per lane** from shared memory, instead of 16. With the longer loads, the kernel
-  had to move the loaded values to other registers, and reached only 84 to 88 % of the speed of
-  cuBLAS.
+- **Loads of 8 bytes per lane** from shared memory, instead of 16. With loads of 16 bytes, the
+  kernel had to move the loaded values to other registers, and reached only 84 to 88 % of the speed
+  of cuBLAS.
 - **The instruction for K = 16** (`mma.m16n8k16.f64`) instead of the one for K = 8. This made the
   kernel 2 to 3 % slower.
 """

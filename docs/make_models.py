@@ -43,14 +43,14 @@ a kernel has no barriers, each warp of the model starts after a random number of
 64).
 
 Often, the requests of many blocks of a grid differ only in their addresses. The model replays at
-most eight of these blocks, each with different random numbers. The other blocks get the results of
-these eight in turn.
+most eight of these blocks, each with different random numbers. It does not replay the other blocks:
+for them, it uses the results of the replayed blocks, in rotation.
 
 L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
 use. If several blocks run on a multiprocessor, each of them gets an equal part of L1.
 
-A store writes its data to L2. L1 does not keep the data, but it reserves a line for the data. For
-this, another line may be evicted.
+A store writes its data to L2. L1 does not keep the data, but it reserves a line for the data. To
+make room, L1 may evict another line.
 
 ## The models of L2 and DRAM
 
@@ -68,8 +68,8 @@ group still waits for this sector, the two reads are merged into one. The *L2 Re
 (LRC) does this. In the model, a multiprocessor waits 200 cycles for a sector that L2 has, and 600
 cycles for other sectors. Both figures were fitted to the merged reads of the variant `gather`.
 
-**Partitions.** Some GPUs have an L2 of two halves, the partitions. A multiprocessor reads from the
-nearer partition. If all multiprocessors read the same data, both partitions hold a copy.
+**Partitions.** On some GPUs, L2 consists of two halves, called partitions. A multiprocessor reads
+from the nearer partition. If all multiprocessors read the same data, both partitions hold a copy.
 
 **Sample.** If a launch sends very many requests to L2, the model replays only a sample of them, to
 save time. L2 is divided into sets of lines. The model chooses some of the sets (at least 1 / 32 of
@@ -107,7 +107,7 @@ average warp.
 
 **The data stage of L1** reads the data. In one cycle, each of the 32 banks delivers one word of
 shared memory or of the cache. L1 must also look up where the lines are. It divides the lines into
-sets. In one cycle, it can look up at most four lines, and only lines of different sets. The rule
+sets. In one cycle, it can look up at most four lines, each in a different set. The rule
 that assigns addresses to sets was derived from the counters of single loads, and predicts these
 counters exactly (`tests/data/tag_sets_h200.json`).
 
@@ -177,7 +177,8 @@ These errors are known:
 - **Too many L1 hits:** `naive_read`. The warps of this kernel store to cache lines to which other
   warps have stored before. The model counts more of these stores as hits than the GPU does.
 - **Stores to parts of a sector.** If a warp stores to several parts of a sector, one after the
-  other, L1 merges some of these stores. The rule is not known. The model merges 70 % of them.
+  other, L1 merges some of these stores. The rule is not known. The model merges 70 % of these
+  stores.
 - **Too many bytes of DRAM:** `naive_2d` and `untiled` at 4096. On the GPU, the blocks of these
   kernels advance at the same speed, so a block finds data in L2 that another block has just read.
   In the model, some blocks are far ahead of others.

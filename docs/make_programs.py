@@ -97,11 +97,11 @@ The tables have these outcomes:
   results with.
 - *result wrong*: the program ended with status 0, but its results differ from those of the
   reference.
-- *time limit reached*: the program ran longer than its limit. On a machine without other work, or
-  with more time, it may reach its end.
+- *time limit reached*: the program ran longer than its limit. With a higher limit, or on a machine
+  that runs nothing else, it may end normally.
 
-Most of NVIDIA's samples check their results themselves. The results of others were compared with
-NumPy. Samples that use cuBLAS or cuRAND's host library run with
+Most of NVIDIA's samples check their results themselves. The results of some other samples were
+compared with NumPy. Samples that use cuBLAS or cuRAND's host library run with
 [replacements](whole_programs.md#cublas-and-curand) for these libraries. simpleMPI runs as one
 process.
 
@@ -129,14 +129,15 @@ chosen programs say whether their results are right, find their input files in t
 and need no library except cuBLAS and cuRAND. A few that nvcc could not build were left out. The
 programs run with smaller inputs and fewer repetitions than usual. Five of them end with an error:
 
-- In bscan, only some threads of a block reach a barrier. The program also says that its results are
-  wrong.
+- In bscan, only some threads of a block reach a barrier. The program itself says that its
+  results are wrong.
 - btree (with 5000 keys), histogram and threadcpy write outside their arrays.
 - segsort executes a shuffle in a branch that only some lanes take, but the mask of the shuffle
   names all lanes. CUDA does not define what happens then.
 
-A GPU does not report such mistakes. On an H200, bscan also says that its results are wrong. The
-programs btree, histogram and segsort report success. threadcpy did not end within 30 s."""
+A GPU does not report such mistakes. On an H200, bscan says that its results are wrong, as on the
+simulator. The programs btree, histogram and segsort report success. threadcpy did not end within
+30 s."""
 
 
 def main() -> None:

@@ -256,8 +256,8 @@ print("different programs:", len(programs))
 # ## The clock
 #
 # The upper plot below shows the sectors per request. The lower plot shows the bandwidth, measured on a GPU. If this
-# machine has no GPU, the bandwidth was recorded on another machine, and the legend names its GPU. The bandwidth counts
-# only the bytes that the lanes *ask for*: 4 bytes per lane for the load, and 4 for the store.
+# machine has no GPU, the bandwidth was recorded on the GPU of another machine. The legend names this GPU. The bandwidth
+# counts only the bytes that the lanes *ask for*: 4 bytes per lane for the load, and 4 for the store.
 
 # %%
 data = lessons.sweep("stride", range(1, 33))
@@ -362,8 +362,8 @@ lessons.predict(
 # 2. For every 4 bytes that the kernel uses, the memory moves 64 bytes. With pieces of 64 bytes, this happens at stride
 #    16 and at all larger strides. The bandwidth falls by a factor of 64 / 4 = 16 at most.
 #
-# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. It reaches its largest value (8
-# or 16) only if the memory is fully busy at stride 1, too. Otherwise it is smaller. So a factor of 7.3 fits the first
+# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. The factor is 8 or 16 only if
+# the memory is fully busy at both strides. Otherwise the factor is smaller. So a factor of 7.3 fits the first
 # case, because it is nearly 8. But it also fits the second case, if the memory was only half busy at stride 1. The factor
 # alone does not say how large the pieces are.
 #
@@ -469,8 +469,8 @@ print(lessons.exercise("pair_means").check(pair_means))
 # %% [markdown]
 # **To remember**
 # - The cost of a request is the number of distinct 32-byte sectors that it touches. If the 32 lanes of a warp load
-#   adjacent elements of 4 bytes, it touches 4 sectors. For elements of 8 bytes, it touches 8 sectors, and for 16 bytes,
-#   16 sectors.
+#   adjacent elements of 4 bytes, the request touches 4 sectors. With elements of 8 bytes it touches 8 sectors, and with
+#   16 bytes, 16 sectors.
 # - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
 #   one sector more.
 # - With a stride of s elements, a request touches s times as many sectors as with stride 1, but at most one

@@ -153,8 +153,8 @@ lessons.predict(
 
 # %% [markdown]
 # The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then
-# look at line 28 of the source. The report lists both loads of this line, the number of sectors per request, and the
-# number that would be enough.
+# look at line 28 of the source. For each of the two loads of this line, the report shows how many sectors a request
+# touches, and how many would be enough.
 
 # %%
 p_naive
@@ -162,9 +162,9 @@ p_naive
 # %% [markdown]
 # ## The fix: two lines
 #
-# `threadIdx.x` must count columns. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is enough
-# to swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks still
-# have 32 x 32 threads. Marks show the lines that differ from `naive`:
+# `threadIdx.x` must decide the column. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is
+# enough to swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks
+# still have 32 x 32 threads. Marks show the lines that differ from `naive`:
 
 # %%
 lessons.code("matmul", "naive_2d", since="naive")
@@ -214,10 +214,10 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # ## Why 12.6 times, if the sectors fall 6.6 times?
 #
-# The kernel became 12.6 times as fast, but it touches only 6.6 times fewer sectors. Does `naive` also read more from
-# DRAM? No, as the next cells show. So there must be another reason. The cells profile matrices of 512 x 512, which are
-# large enough to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how
-# long each resource of the GPU is busy.
+# The kernel became 12.6 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` also read
+# more from DRAM than `coalesced`? No, as the next cells show. So there must be another reason. The cells profile
+# matrices of 512 x 512, which are large enough to fill the GPU. The counts are exact. The caches and the time are
+# modelled: the time model estimates how long each resource of the GPU is busy.
 #
 # A request passes through several resources:
 #
@@ -325,11 +325,11 @@ for name, p in big.items():
 
 # %% [markdown]
 # Neither kernel waits for DRAM, because the caches hold nearly all data that the loads ask for. But `naive` waits for L1
-# itself: L1 looks up 33 lines per iteration for `naive`, and only 2 for `coalesced`.
+# itself: L1 looks up 33 cache lines per iteration for `naive`, and only 2 for `coalesced`.
 #
 # ## The trap
 #
-# A printed version of this optimisation has a mistake. It flattens the block to 1024 threads and computes
+# A published version of this optimisation has a mistake. It flattens the block to 1024 threads and computes
 #
 # ```
 # col = blockIdx.x * 32 + threadIdx.x / 32;

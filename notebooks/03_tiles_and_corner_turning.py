@@ -11,7 +11,7 @@
 #
 # **The question.** The coalesced kernel wastes no sector, but it reads every element of `a` and `b` many times from
 # global memory. How often must it read them? With **shared memory**, the threads of a block can share the elements that
-# they load. But there is a new problem: the order in which the lanes access shared memory matters, too.
+# they load. But there is a new problem: shared memory is slow if the lanes access it in a bad order.
 #
 # **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
@@ -239,8 +239,8 @@ lessons.predict(
 #
 # According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. The ratio
 # is 14 operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be
-# the limit. If this were true, the kernel would use the whole bandwidth of the memory. But the cell above shows that it
-# needs far less.
+# the limit. If this were true, the kernel would use the whole bandwidth of the memory. But the cell above shows that
+# the kernel needs far less.
 #
 # The limit is inside the multiprocessor. For every multiplication, a warp loads from *shared* memory, and the load-store
 # unit takes one request at a time. To load less, each thread must compute several elements and keep its operands in
@@ -304,11 +304,11 @@ lessons.predict(
 )
 
 # %% [markdown]
-# Several blocks load the same elements. Shared memory cannot avoid these loads, because each block has its own. But two
-# units behind L1 can help, because several blocks use them:
+# Several blocks load the same elements. Shared memory cannot avoid these loads, because each block has its own shared
+# memory. But two units behind L1 can help, because several blocks share them:
 #
 # - The **L2 cache**. When the first block needs a sector, the sector comes from DRAM to L2. Blocks that load the sector
-#   later find it there.
+#   later find it in L2.
 # - The **[LRC](glossary.md#lrc)** of an H200, a unit between the multiprocessors and L2. If neighbouring
 #   multiprocessors read the same sector at about the same time, the LRC merges the reads. L2 then delivers the sector
 #   once, to all of them.
@@ -506,14 +506,14 @@ lessons.predict(
 # 8-way conflict, not a 32-way conflict. The assembler has merged the loads of four iterations: each lane loads four
 # neighbouring words (16 bytes) at once. A warp then wants 128 words: four columns of 32 words. With 32 banks, these
 # take 4 wavefronts at best. But a row of the tile has 32 words, so each column is in one bank. The four columns are in
-# only four banks, so the load takes 32 wavefronts, 8 times as many. Without the merging, each of the four iterations
-# would take 32 wavefronts: 128 in all.
+# only four banks, so the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of the four
+# iterations would take 32 wavefronts: 128 in all.
 #
 # **Why does a broadcast take 2 wavefronts?** The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast
-# takes 1 wavefront. But the assembler has merged these loads, too. The hardware serves a load of 16 bytes per lane in
-# four parts, one for each quarter of the warp. (It serves a load of 8 bytes per lane in two parts.) If neighbouring lanes
-# read the same address, as in a broadcast, two parts are served together. So the four parts take 2 wavefronts, although
-# there is no conflict.
+# takes 1 wavefront. But the assembler has merged the loads of `a_tile`, too: each lane loads 16 bytes. The hardware
+# serves a load of 16 bytes per lane in four parts, one for each quarter of the warp. (It serves a load of 8 bytes per
+# lane in two parts.) If neighbouring lanes read the same address, as in a broadcast, two parts are served together. So
+# the four parts take 2 wavefronts, although there is no conflict.
 
 # %% [markdown]
 # ## Exercises

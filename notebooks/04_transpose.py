@@ -89,9 +89,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The two kernels have the same counts, but with loads and stores exchanged. A load of `naive_write` uses only an eighth
-# of each sector that it reads. A store of `naive_read` fills only an eighth of each sector that it writes. Are the
-# kernels equally fast? This depends on the other seven eighths of each sector: what happens to them behind L1?
+# The loads of each kernel have the same counts as the stores of the other kernel. A load of `naive_write` uses only an
+# eighth of each sector that it reads. A store of `naive_read` fills only an eighth of each sector that it writes. Are
+# the kernels equally fast? This depends on the other seven eighths of each sector: what happens to them behind L1?
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -188,7 +188,7 @@ lessons.predict(
 
 # %% [markdown]
 # The swizzled tile has two advantages: it needs no extra words, and its rows begin at multiples of 16 bytes. So loads of
-# 16 bytes are possible. Rows of 33 words do not begin at such multiples.
+# 16 bytes are possible. If the rows have 33 words, most of them do not begin at such multiples.
 #
 # ## How near to a copy?
 #
@@ -347,7 +347,7 @@ print(lessons.exercise("mirror").check(mirror))
 # **To remember**
 # - To judge a transposition, compare its bytes per second with those of a copy.
 # - Without shared memory, either the reads or the writes have a stride. With a tile, only accesses to shared memory have
-#   a stride. Padding or a swizzle avoids their bank conflicts.
+#   a stride. Padding or a swizzle avoids bank conflicts in these accesses.
 # - If either the reads or the writes must have a stride, choose the reads. L1 keeps the unused part of a sector for
 #   later reads.
 # - The *lanes* of a warp must read along a row at the same time. It does not help if a thread walks along a row over

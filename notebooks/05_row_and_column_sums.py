@@ -182,7 +182,8 @@ lessons.predict(
 # %% [markdown]
 # ## Why the clock disagrees, twice
 #
-# `thread_per_column` touches an eighth of the sectors of `thread_per_row`. So one might expect it to be eight times as fast.
+# `thread_per_column` touches an eighth of the sectors of `thread_per_row`. So one might expect
+# `thread_per_column` to be eight times as fast.
 
 # %%
 rows = lessons.times("row_sums", ["thread_per_row", "block_per_row", "warp_per_row"])
@@ -257,7 +258,7 @@ occupancy()
 # grows. Kernels with enough warps come near the bandwidth of the memory, as the last column of the table shows.
 #
 # (The columns 256 and 1024 of the table say nothing about the memory. These matrices fit into L2, and each measurement
-# runs the kernel many times. From the second run on, the kernel reads them from L2.)
+# runs the kernel many times. From the second run on, the kernel reads the matrix from L2.)
 #
 # ## The profiler's table of kernels
 #

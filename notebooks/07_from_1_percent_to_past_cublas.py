@@ -456,7 +456,7 @@ lessons.predict(
 # ## Rung 4: the lanes of a warp share a compact tile
 #
 # A load of 16 bytes by 32 lanes takes 4 wavefronts at best, because a wavefront has 128 bytes. In `vectorized`, the
-# load of `b_tile` takes twice as many wavefronts:
+# load of `b_tile` takes 8 wavefronts instead of 4:
 
 
 # %%
@@ -519,8 +519,8 @@ on_the_gpu("vectorized", "warptiled")
 #
 # `pipelined`: shared memory holds four **stages**, each with a tile of `a` and a tile of `b`. `cp.async` copies from
 # global to shared memory. It needs no registers, and the thread does not wait for it. While the block multiplies the
-# tiles of one stage, copies fill the other three. A thread does the same with its words from shared memory: it reads
-# those for `k + 1` while it multiplies those for `k`.
+# tiles of one stage, copies fill the other three. A thread works in the same way: it reads its words for `k + 1`
+# from shared memory while it multiplies its words for `k`.
 
 # %%
 lessons.code(
@@ -547,7 +547,7 @@ lessons.predict(
 # addresses, test conditions or copy. The next kernel, `tma`, leaves the copying to a separate unit, the TMA (tensor
 # memory accelerator). GPUs of compute capability 9.0 have this unit. `tma` differs from `pipelined` in three ways:
 #
-# - One instruction copies 16 KB of `a`. Such a copy can only copy adjacent bytes. Therefore another kernel first *packs*
+# - One instruction copies 16 KB of `a`. These bytes must be adjacent. Therefore another kernel first *packs*
 #   `a`: it stores strips of 128 rows one after the other, each strip transposed.
 # - A thread computes 16 x 8 elements. For each `k`, it needs 16 + 8 words, which are 6 loads of 16 bytes, for 128
 #   multiply-adds.
@@ -635,7 +635,7 @@ lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "set
 
 # %% [markdown]
 # The warps that start copies need few registers, so they give the rest of their registers to the other warps
-# (`setmaxnreg`). The simulator runs this rung, too, but cannot model its time.
+# (`setmaxnreg`). The simulator executes `tensor_map`, but cannot model its time.
 
 # %%
 print(f"needs {coalesce.variants('matmul')['tensor_map'].needs}")
@@ -644,9 +644,9 @@ print(f"tensor_map is {gain('tensor_map', 'cublas'):.3f} times as fast as cuBLAS
 loops("tma", "tensor_map")
 
 # %% [markdown]
-# According to this count, the two loops are about equally fast. But `tensor_map` is faster. The count leaves out two
-# differences: the kernels copy in different ways, and only `tma` needs time for packing. **A model of one part does not
-# predict the whole.**
+# According to this count, the main loops of `tma` and `tensor_map` are about equally fast. But `tensor_map` is faster
+# than `tma`. The count leaves out two differences: the kernels copy in different ways, and only `tma` needs time for
+# packing. **A model of one part does not predict the whole.**
 #
 # ## The ladder
 
@@ -736,7 +736,7 @@ lessons.predict(
 # Large tiles are efficient. But a small product has only few large tiles, so most multiprocessors have no work. Therefore
 # `split_k` takes smaller tiles, and several groups of warps share the work on one tile. Each group adds up the products
 # for a part of the values of `k`. At the end, the groups add up their sums. The groups belong to two blocks, which form a
-# [*cluster*](glossary.md#cluster): they can read each other's shared memory.
+# [*cluster*](glossary.md#cluster): these blocks can read each other's shared memory.
 #
 # `split_k` also cuts the values of `k` into slices, if K is large and the result is small. An example is 64 x 64 x 8192
 # (M x N x K). Each slice has its own blocks. A second kernel adds up the results of the slices.
@@ -746,7 +746,7 @@ lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
 
 # %% [markdown]
 # coalesce has a table of measured speeds for many shapes. `variant="best"` looks up the shape that is most similar to
-# yours, and takes the rung that was fastest there. Is `best` always faster than cuBLAS?
+# yours, and takes the rung that was fastest for that shape. Is `best` always faster than cuBLAS?
 
 
 # %% tags=["hide-input"]
@@ -779,8 +779,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 2 %. But repeated measurements of one kernel also differ by
-# 2 %. An earlier version of `split_k` was slower than cuBLAS for this shape.
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by only 3 %. Repeated measurements of one kernel differ by up
+# to 2 %. An earlier version of `split_k` was slower than cuBLAS for this shape.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS. An earlier version of `tensor_map` was slower, because it
 # packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is
@@ -845,8 +845,8 @@ lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait<1>();")
 
 # %% [markdown]
 # In `tf32`, the tensor cores cannot read B from shared memory. For TF32, `wgmma` requires that values with successive
-# `k` are adjacent there. But B is stored by rows, so these values are in different rows. `wgmma` can also take values
-# from registers. So the threads read B into registers (`read_b`) while the tensor cores multiply:
+# `k` are adjacent in shared memory. But B is stored by rows, so these values are in different rows. `wgmma` can also
+# take values from registers. So the threads read B into registers (`read_b`) while the tensor cores multiply:
 
 # %%
 lessons.code("matmul", "tf32", part=("multiply_begin();", "multiply_wait();"))

@@ -119,8 +119,8 @@ lessons.predict(
 # ## Keep it correct: assertions
 #
 # Counts are the same on every machine, no matter what else runs there. So a test can assert them. If an assertion fails,
-# its message shows the source line, and one of the warps that executed it. If this happens in a test, pytest shows the
-# same.
+# its message shows the source line, and one of the warps that executed it. If an assertion fails in a test, pytest
+# shows this message.
 
 # %% tags=["counts"]
 p = to_grey.profile(n // 256, 256, pixels, grey, n)
@@ -212,7 +212,7 @@ print(lessons.exercise("smooth").check(smooth))
 # - A right result does not prove that a kernel is correct. Check the kernel, then profile it, then write
 #   assertions.
 # - The sectors per request say how much one load costs. The number of requests says how often the kernel loads. A kernel
-#   can waste memory traffic in both ways.
+#   wastes memory traffic if one of these numbers is too large.
 # - Write a test. It needs no GPU, and it fails if a later change makes the accesses worse.
 
 # %%

@@ -68,8 +68,8 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
         if (texture->size() == sim::texture_object_bytes)
             object = sim::texture_object_in(reinterpret_cast<const std::byte*>(texture->data()));
         if (!object || object->bytes() > uint64_t(array.nbytes()))
-            throw py::value_error("the texture object of `" + name +
-                                  "` does not fit the array that was passed for `" + name + "`");
+            throw py::value_error("the texture object for `" + name +
+                                  "` is invalid, or describes more bytes than the array has");
     }
     return BufferArgument{std::move(array), std::move(name), writable, std::move(undefined),
                           offset,           view_bytes,      object};

@@ -308,7 +308,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
         throw LaunchError("the kernel calls the function " + function.name +
                           " through a pointer of another type: the call passes " +
                           std::to_string(site.argument_bytes) +
-                          " bytes of arguments and results, but the function has " +
+                          " bytes of arguments and results, but the function expects " +
                           std::to_string(function.argument_bytes) + " bytes\n  " +
                           where(program, op) + "\n  " +
                           thread_name(w, std::countr_zero(w.current.mask)));

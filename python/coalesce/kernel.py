@@ -37,8 +37,8 @@ class Kernel(BaseKernel):
     other object with `__cuda_array_interface__` or DLPack.
 
     **Views.** You may pass a C-contiguous view of a larger array, such as ``x[r:]``. The kernel may
-    then access all of the larger array, as with ``d_x + r`` in CUDA C++. Reports count the elements
-    from the start of the larger array. On a GPU, the whole larger array is copied. To limit the
+    then access all of the larger array, as with ``d_x + r`` in CUDA C++. In reports, element 0 is
+    the first element of the larger array. On a GPU, the whole larger array is copied. To limit the
     kernel to the view, pass ``coalesce.pointer(x[r:], 0)``. See `coalesce.pointer`.
 
     **Scalars.** Pass a Python number or a NumPy scalar. It is converted only if this is safe:
@@ -445,8 +445,8 @@ class Kernel(BaseKernel):
             The block to execute: its blockIdx, or its number in the grid. (The numbers run along x
             first, then along y, then along z.) Only this block runs.
         limit : int or None
-            `Stepper.events` has the memory accesses since the last call of a method of the
-            `Stepper`. It keeps at most `limit` of them. None keeps all accesses.
+            `Stepper.events` has the memory accesses of the last call of `step`, `run_to` and so on.
+            It keeps at most `limit` of these accesses. None keeps all of them.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.

@@ -107,7 +107,7 @@ def matmul(
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
         With ``"best"``, a large NumPy array is multiplied in several groups of rows. A GPU array is
         multiplied at once. So the last bits of the result may differ between NumPy arrays and GPU
-        arrays. Repeated calls give exactly the same result.
+        arrays. Repeated calls with the same arguments give exactly the same result.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so
         a NaN in c has no effect.
@@ -311,7 +311,7 @@ def row_sums(
     Returns
     -------
     array of shape (rows,)
-        The sums. They have the dtype of `a`, and are added up in this dtype.
+        The sums. The kernel adds in the dtype of `a`, and the sums have this dtype.
     Timing
         Only with ``return_timing=True``.
     Findings
@@ -388,7 +388,7 @@ def column_sums(
     Returns
     -------
     array of shape (cols,)
-        The sums. They have the dtype of `a`, and are added up in this dtype.
+        The sums. The kernel adds in the dtype of `a`, and the sums have this dtype.
     Timing
         Only with ``return_timing=True``.
     Findings

@@ -130,8 +130,8 @@ def transactions(
         The active lanes: a bool for each lane, or an int whose bit i stands for lane i. The default
         is all lanes.
     gpu : str
-        The name of a simulated GPU: ``"h200"``, as in ``device="sim:h200"``. On all of these GPUs,
-        sectors have 32 bytes and cache lines have 128 bytes.
+        The name of a simulated GPU: ``"h200"``, as in ``device="sim:h200"``. On all simulated
+        GPUs, sectors have 32 bytes and cache lines have 128 bytes.
     warp_size : {32, 64}
         The number of lanes per warp. AMD GPUs can have 64; AMD calls its warps wavefronts.
 

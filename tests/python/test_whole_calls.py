@@ -422,8 +422,8 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ("launch --size 8", "launch takes no arrays; leave out --size and --shape"),
-            ("copies --shape 8x8", "copies takes a vector; write --size instead of --shape"),
+            ("launch --size 8", "`launch` has no arrays; leave out --size and --shape"),
+            ("copies --shape 8x8", "`copies` takes a vector; write --size instead of --shape"),
             ("copies --size 8 --device sim", "whole calls (copies) can only be timed on a GPU"),
             ("launch --device sim", "whole calls (launch) can only be timed on a GPU"),
             ("matmul -n 8 --device sim --whole-calls", "whole calls (matmul) can only be timed"),

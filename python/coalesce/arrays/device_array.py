@@ -255,7 +255,7 @@ class DeviceArray:
         return self.get().item()
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        """Return an array with another shape that shares memory with this array.
+        """Return an array that has another shape, and shares memory with this array.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class DeviceArray:
         Raises
         ------
         TypeError, ValueError
-            An extent is not an integer, or the shape has another number of elements.
+            An extent is not an integer, or the new shape has more or fewer elements than the array.
 
         Examples
         --------
@@ -367,8 +367,8 @@ class DeviceArray:
         self._alive()
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(
-                f"this DeviceArray is on {self.device}, not on the device of "
-                "`dl_device`; call get() to copy it to the host"
+                f"this DeviceArray is on {self.device}, not on the device that `dl_device` names; "
+                "call get() to copy the array to the host"
             )
         exported = self.copy() if copy else self
         if self._simulated:

@@ -58,7 +58,7 @@ class Device:
 
     @property
     def ordinal(self) -> int:
-        """The number of a GPU: 1 for "cuda:1"."""
+        """The index of a GPU: 1 for "cuda:1"."""
         return int(self.name.partition(":")[2])
 
 
@@ -233,7 +233,7 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
 
 
 def is_gpu(device: object) -> bool:
-    """Whether `device`, a name or a `Device`, is a GPU. This machine need not have the GPU."""
+    """Return True if `device` (a name or a `Device`) is a GPU, even one that is not installed."""
     name = device.name if isinstance(device, Device) else device
     return isinstance(name, str) and _GPU_NAME.fullmatch(name) is not None
 

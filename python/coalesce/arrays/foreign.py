@@ -163,7 +163,7 @@ def _interface(value: Any, interface: Any, name: str) -> GpuArray:
         which = (
             "a mask; fill the masked elements, and pass an array without a mask"
             if interface.get("mask") is not None
-            else f"big-endian elements (typestr {typestr!r}); convert it to little-endian first"
+            else f"big-endian elements (typestr {typestr!r}); convert the array to little-endian"
         )
         raise TypeError(f"{name} is a GPU array with {which}")
     shape = _extents(f"{where} 'shape'", interface["shape"], least=0)

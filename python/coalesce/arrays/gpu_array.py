@@ -67,7 +67,7 @@ class GpuArray:
         return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
 
     def span(self) -> tuple[int, int]:
-        """Return a pair: the address of the array's first byte, and the address after the last."""
+        """Return a pair: the address of the array's first byte, and the address after its last."""
         if 0 in self.shape:
             return self.address, self.address
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
@@ -76,7 +76,7 @@ class GpuArray:
         return low, high
 
     def whole(self) -> GpuArray:
-        """Return a one-dimensional array of all memory from the array's first byte to its last.
+        """Return a one-dimensional array: the memory from this array's first byte to its last byte.
 
         If the array has gaps between its elements, the result also contains the gaps.
         """

@@ -1,4 +1,6 @@
-"""Pointers to elements of NumPy arrays. Pass them to kernels like `x + r` in a CUDA program.
+"""Pointers to elements of NumPy arrays, as arguments of kernels.
+
+In a CUDA program, you pass a pointer such as `x + r` to a kernel. In Python, you pass a `Pointer`.
 
 A view such as `x[r:]` is a pointer into its base array `x`. `whole_of` says which views are
 pointers.
@@ -19,7 +21,9 @@ from coalesce.common import require
 
 @dataclass(frozen=True, eq=False)
 class Pointer:
-    """A pointer to an element of an array, as an argument of a kernel. `pointer` makes it.
+    """A pointer to an element of an array, as an argument of a kernel.
+
+    The function `pointer` returns such an object.
 
     Attributes
     ----------

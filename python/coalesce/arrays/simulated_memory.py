@@ -5,8 +5,8 @@ that is True for each byte that was never written. A run of a kernel changes the
 
 - `Kernel.check` watches the stores of the kernel. For each byte that the kernel writes, the mask
   becomes False.
-- A normal launch does not watch the stores. After the launch, all bytes of the arrays that the
-  kernel may write count as written.
+- A normal launch does not watch the stores. After the launch, the mask is False for every byte of
+  each array that the kernel may write to.
 
 Memory without undefined bytes, such as the memory of `coalesce.zeros`, has no mask.
 """

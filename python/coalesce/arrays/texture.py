@@ -91,10 +91,11 @@ def texture(
         integers of 8 or 16 bits to floats. Unsigned integers become numbers from 0 to 1, and signed
         integers become numbers from -1 to 1.
     border : float or sequence of float
-        The value outside the array for ``address="border"``, or a value for each channel. If texels
-        are read as integers, `border` must be an integer in the range of their dtype. With
-        ``read="normalized"``, `border` is limited to [0, 1] for unsigned texels, and to [-1, 1] for
-        signed texels. After that, it is rounded to a value that a texel of this dtype can have.
+        With ``address="border"``: the value outside the array, or a sequence with a value for each
+        channel. If texels are read as integers, `border` must be an integer in the range of their
+        dtype. With ``read="normalized"``, `border` is limited to [0, 1] for unsigned texels, and to
+        [-1, 1] for signed texels. After that, it is rounded to a value that a texel of this dtype
+        can have.
     channels : {1, 2, 4}
         The number of channels of a texel, such as 4 for red, green, blue and alpha. If it is 2 or
         4, the array has one more axis at the end: for ``tex2D<float4>``, the shape is
@@ -106,8 +107,8 @@ def texture(
         Whether the array is a cube map (for ``texCubemap``): six square faces, of shape
         (6, size, size). With `layered`, the first axis has 6 faces for each layer.
     linear_memory : bool
-        True for a texture that kernels read with ``tex1Dfetch``. (CUDA calls its memory linear.)
-        The shape is (n,). With 2 or 4 `channels`, it is (n, channels).
+        True for a texture that kernels read with ``tex1Dfetch``. (CUDA calls the memory of such a
+        texture linear.) The shape is (n,). With 2 or 4 `channels`, it is (n, channels).
     levels : sequence of numpy.ndarray
         For a mipmapped texture: the smaller levels after `array`, in order. Each extent is half the
         extent of the level before, rounded down, and at least 1. This function copies all levels.

@@ -40,7 +40,8 @@ def benchmark(
 
     The times of variants do not include the copies of NumPy arrays to the GPU and back. With
     ``whole_calls=True``, the host's clock measures whole calls, with all copies. The operations
-    ``"copies"`` and ``"launch"`` measure only copies and only launches. All of this needs a GPU.
+    ``"copies"`` and ``"launch"`` measure only copies and only launches. Whole calls and these two
+    operations need a GPU.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rows of benchmarks of whole calls: operations on NumPy arrays, copies, and launches.
+"""The rows of benchmarks that time whole calls: operations on NumPy arrays, copies, and launches.
 
 The time of a call is measured with the host's clock. Unlike the time of a kernel, it includes the
 copies between host and GPU, and the work of the host.
@@ -423,7 +423,7 @@ def _launches(device: Device, libraries: Collection[str | None]) -> dict[str, Ti
 
 
 def processor() -> str:
-    """Return the number and the name of the host's processors, if Linux reports them."""
+    """Return the host's processors, such as "16 x AMD EPYC", if Linux reports them."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -23,7 +23,7 @@ from coalesce.profiling.data import ArrayInfo
 
 @dataclass
 class Candidate:
-    """A variant or library that ran once, and what is needed to time it."""
+    """A variant or library that ran once, with the data that is needed to time it."""
 
     name: str
     timing: Timing
@@ -58,7 +58,7 @@ def times_of(
 def rows_of(
     candidates: Sequence[Candidate], times: Mapping[str, Sequence[Times]], peaks: Peaks | None
 ) -> list[BenchmarkRow]:
-    """Return a row of the table for each candidate. `times` has the times of its runs."""
+    """Return a row of the table for each candidate. `times` has the times of all their runs."""
     return _with_speedups([_row(c, times.get(c.name), peaks) for c in candidates])
 
 

@@ -75,9 +75,9 @@ class GpuClock:
     def runs(self, calls: Sequence[Call], count: int) -> list[Times]:
         """Make `count` runs of `calls`. Return the times of the calls in each run.
 
-        The host queues all runs before it waits. First, it queues a write of a large buffer, which
-        removes older data from L2. While the GPU writes this buffer, the host queues the runs. So
-        the GPU does not wait for the host between two events.
+        The host first queues a write of a large buffer, which removes older data from L2. While the
+        GPU writes this buffer, the host queues all runs. So the GPU does not wait for the host
+        between two events. At the end, the host waits for all runs.
         """
         size = len(calls) + 1
         events = cuda.Events(self._ordinal, count * size)
@@ -112,9 +112,10 @@ def host_runs(
 ) -> list[Times]:
     """Make `count` runs. Return the time per call for each run, measured with the host's clock.
 
-    A run makes `calls` calls. The last result of a run is freed after the clock has stopped. If the
-    calls only enqueue work on a GPU, `synchronize` is a function that waits for this work. With
-    `synchronize`, each run begins with an untimed call and a wait, and ends with an untimed wait.
+    In each run, the function `call` is called `calls` times. The last result of a run is freed
+    after the clock has stopped. If the calls only enqueue work on a GPU, `synchronize` is a
+    function that waits for this work. With `synchronize`, each run begins with an untimed call and
+    a wait, and ends with an untimed wait.
     """
     times: list[Times] = []
     for _ in range(count):

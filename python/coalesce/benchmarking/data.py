@@ -45,8 +45,7 @@ class BenchmarkRow:
         The norm of all errors, divided by the norm of NumPy's result in float64. Both are Frobenius
         norms. None if the result was not checked, and for operations that only move elements.
     repeats : int
-        How many times each timed run repeated the call. The time of a run is divided by this
-        number.
+        The number of calls in each timed run. The time of a run is divided by this number.
 
     Examples
     --------
@@ -124,7 +123,7 @@ class BenchmarkData:
 
     @property
     def comparable(self) -> dict[str, Timing]:
-        """The timings of the variants that have a time and no wrong result."""
+        """The timings of the variants that have a time and a right (or unchecked) result."""
         rows = (row for row in self.rows if row.correct is not False and not row.timing.no_time)
         return {row.variant: row.timing for row in rows}
 

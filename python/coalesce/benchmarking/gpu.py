@@ -47,7 +47,7 @@ def copy_to_gpu(array: np.ndarray[Any, Any], device: str) -> Any:
 def launches(
     operation: str, arrays: Sequence[Any], options: Mapping[str, Any]
 ) -> list[tuple[str, Call]]:
-    """Return the launches of an operation: the names of the kernels, and functions to launch them.
+    """Return a pair for each launch of an operation: the kernel's name and a function to launch it.
 
     All arrays must be in GPU memory. The returned functions keep the result array alive.
     """

@@ -1,6 +1,6 @@
 """Runs cuBLAS and the driver's copy on the arrays of a benchmark in GPU memory.
 
-A benchmark can compare them with the variants of this package. It calls them "peers".
+A benchmark can compare both with the variants of this package. They are called "peers".
 """
 
 from __future__ import annotations

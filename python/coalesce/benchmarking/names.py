@@ -34,7 +34,7 @@ class RowRequest:
 
     @property
     def is_peer(self) -> bool:
-        """Whether this is another library, not a variant of this package."""
+        """Whether this row times another library, not a variant of this package."""
         return self.variant in PEERS
 
 

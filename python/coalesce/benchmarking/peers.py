@@ -1,10 +1,10 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
-Two kinds of peers use the arrays of the benchmark: cuBLAS, and "memcpy" (the copy function of the
-CUDA driver). They are in the module `gpu_peers`. For CuPy and PyTorch, the data are copied to
-arrays of these libraries. This package does not depend on a GPU library. A library is imported only
-when a benchmark names it. If the library or the GPU is missing, `DeviceUnavailable` is raised. Its
-message says which of the two is missing.
+cuBLAS and "memcpy" (the copy function of the CUDA driver) use the arrays of the benchmark directly.
+They are in the module `gpu_peers`. For CuPy and PyTorch, the data are copied to arrays of these
+libraries. This package does not depend on a GPU library. A library is imported only when a
+benchmark names it. If the library or the GPU is missing, `DeviceUnavailable` is raised. The message
+says which of the two is missing.
 """
 
 from __future__ import annotations
@@ -203,14 +203,14 @@ def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Callable[
 
 @contextmanager
 def cupy_settings(cupy: Any, ordinal: int) -> Iterator[None]:
-    """Let CuPy use GPU number `ordinal` and its default stream, as `GpuClock` does."""
+    """Let CuPy use GPU number `ordinal` and this GPU's default stream, as `GpuClock` does."""
     with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
         yield
 
 
 @contextmanager
 def torch_settings(torch: Any, ordinal: int) -> Iterator[None]:
-    """Let PyTorch use GPU number `ordinal`, its default stream, and float32 instead of TF32."""
+    """Let PyTorch use GPU number `ordinal`, this GPU's default stream, and float32 (not TF32)."""
     stream = torch.cuda.default_stream(ordinal)
     settings = torch.backends.cuda.matmul
     before = settings.allow_tf32

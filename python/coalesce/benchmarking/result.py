@@ -36,7 +36,7 @@ class Benchmark(BenchmarkData):
         the package does not know them.
     options : dict
         The options of the operation, such as ``{"tile": 16}``. The value of ``"out"`` is the dtype
-        of the array.
+        of the result array.
     l2 : {"kept", "flushed"} or None
         What L2 holds when a run begins: ``"kept"`` means data of the previous run, and
         ``"flushed"`` means no data of the arrays. None if all times are modelled, or measured by
@@ -48,7 +48,7 @@ class Benchmark(BenchmarkData):
         Whether the times are those of whole calls, by the host's clock. Then
         ``timing.kernel_ms`` is the time of a whole call.
     processor : str or None
-        The number and the name of the host's processors, if whole calls were timed. Otherwise None.
+        How many processors the host has, and their name, if whole calls were timed. Otherwise None.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Benchmark(BenchmarkData):
         Parameters
         ----------
         width : int
-            The width of the text in columns. A number below 80 counts as 80, and a number above 100
+            The width of the text in columns. A width below 80 counts as 80, and a width above 100
             as 100.
         color : bool
             Whether to colour the text with escape sequences for terminals.

@@ -303,7 +303,10 @@ def _options(operation: str, one: RowRequest, options: Mapping[str, Any]) -> dic
 def work_of_library(
     operation: str, operands: Sequence[Operand], result_size: int
 ) -> tuple[float, float]:
-    """Return a pair: the floating-point operations of an operation, and the moved bytes."""
+    """Return how many floating-point operations `operation` needs, and how many bytes it moves.
+
+    `operation` is "matmul", "transpose", "row_sums" or "column_sums".
+    """
     item_size = operands[0].dtype.itemsize
     rows, cols = operands[0].shape
     if operation == "matmul":
@@ -368,7 +371,7 @@ def _device_of(operands: Sequence[Operand], device: Any) -> Any:
 
 
 def host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
-    """Return an array as a NumPy array of native byte order."""
+    """Return an array as a NumPy array in this machine's byte order."""
     on_gpu = foreign.find_gpu_array(value)
     if on_gpu is not None and on_gpu.code == "V2":  # bfloat16
         bits: np.ndarray[Any, Any] = on_host(replace(on_gpu, code="u2"))

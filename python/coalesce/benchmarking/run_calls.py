@@ -54,8 +54,8 @@ def benchmark(
         raise TypeError(f"a benchmark of whole calls of {operation} has no options; got {passed}")
     if settings.l2 != "kept" or settings.repeats != 1:
         raise ValueError(
-            "`l2` and `repeats` are for kernels that are timed with CUDA events, not for whole "
-            "calls; leave them out"
+            "`l2` and `repeats` are for kernels that are timed with CUDA events; for whole calls, "
+            "leave out `l2` and `repeats`"
         )
     if variants is not None:
         variants = names.rows_of_calls(operation, variants)

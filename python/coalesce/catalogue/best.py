@@ -30,7 +30,7 @@ from coalesce.arrays.devices import Device
 
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
-    """Return the best variant for the product of an M x K and a K x N matrix, and its tile.
+    """Return the best variant, and its tile, for the product of an M x K and a K x N matrix.
 
     For example, the result is ``("tiled", 32)``. If the variant has no tile, the tile is 0.
     """
@@ -45,9 +45,9 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 
 
 def of_one_matrix(variant: str) -> str:
-    """Replace "best" by "vectorized", the fastest variant of transposes and sums.
+    """Replace "best" by "vectorized". Return any other name unchanged.
 
-    "vectorized" is the fastest variant for every shape. Any other name is returned unchanged.
+    For transposes and sums, "vectorized" is the fastest variant for every shape.
     """
     return "vectorized" if catalogue.is_best(variant) else variant
 

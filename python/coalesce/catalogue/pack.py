@@ -40,11 +40,11 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
 def prepared(
     run: Run, entry: ops.Variant, a: Operand, b: Operand, others: Sequence[Operand]
 ) -> dict[str, Any]:
-    """Return the kernel arguments that the variant `entry` needs for the operands a and b.
+    """Return the kernel arguments that the variant `entry` needs for the operands `a` and `b`.
 
     The result is a dict from the names of arguments to their values: ``{"a": ..., "b": ...,
     "a_map": ...}``. "a" and "b" are the operands, or rounded or reordered copies of the operands.
-    "a_map" is the tensor map of a, if the kernel needs one. `run` is the call that allocates the
+    "a_map" is the tensor map of `a`, if the kernel needs one. `run` is the call that allocates the
     copies, and `others` are the other arrays of this call.
     """
     if entry.preparation == "pack_a":

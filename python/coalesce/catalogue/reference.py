@@ -44,11 +44,11 @@ class Reference:
         operand.
     scale : array or None
         An element of the result is a sum of terms. For each element, `scale` has the sum of the
-        absolute values of its terms. For matmul, `scale` is an upper bound of this sum, and its
-        shape may be smaller than that of `exact` (it can be broadcast). None if the operation only
-        moves elements, because then nothing is rounded.
+        absolute values of its terms. For matmul, `scale` is an upper bound of this sum, and
+        `scale` may have a smaller shape than `exact` (it can be broadcast). None if the operation
+        only moves elements, because then nothing is rounded.
     terms : int
-        The number of terms of each element.
+        The number of terms in the sum of each element.
     """
 
     exact: Array

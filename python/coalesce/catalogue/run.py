@@ -41,7 +41,7 @@ REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 @dataclass(frozen=True)
 class KernelLaunch:
-    """A launch of a catalogue's kernel, before it runs: the kernel, the grid and so on."""
+    """What is needed to launch a kernel of the catalogue: the kernel, the grid and so on."""
 
     kernel: BaseKernel
     grid: tuple[int, int, int]
@@ -204,10 +204,10 @@ class Run:
 
     @property
     def own(self) -> LaunchRecord:
-        """The record of the launch of the operation's main kernel.
+        """The launch record of the operation's main kernel.
 
-        An operation may launch other kernels before it, to prepare operands, and after it, to add
-        up partial results.
+        An operation may launch other kernels before the main kernel, to prepare operands, and after
+        the main kernel, to add up partial results.
         """
         return self.records[self._own][1]
 
@@ -289,9 +289,9 @@ class Run:
     ) -> Any:
         """Return the array that the kernel writes its result to.
 
-        If the user passed `out`, the result is `out`. There are two exceptions: a kernel cannot use
-        `out` (see `Operand.usable_as_is`), or `out` overlaps an operand. Then, and without `out`,
-        the result is a new array.
+        If the user passed `out`, the kernel writes to `out`. In three cases, it writes to a new
+        array: the user did not pass `out`, a kernel cannot use `out` (see `Operand.usable_as_is`),
+        or `out` overlaps an operand.
         """
         if (
             out is not None

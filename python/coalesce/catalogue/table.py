@@ -88,7 +88,7 @@ class Operation:
 
     @property
     def operands(self) -> str:
-        """The operands for error messages, such as "2 arrays, `a` and `b`"."""
+        """The operands, as words for error messages: "2 arrays, `a` and `b`"."""
         count = len(self.arrays)
         names = " and ".join(map(require.quoted, self.arrays))
         return f"{count} array{'s' * (count > 1)}, {names}"
@@ -104,7 +104,7 @@ class Operation:
         return not catalogue.is_best(variant) and bool(catalogue.find(self.name, variant).tiles)
 
     def check_options(self, variants: Iterable[str], options: Iterable[str]) -> None:
-        """Raise ValueError if one of the options belongs to none of the variants."""
+        """Raise ValueError for an option that no variant in `variants` has."""
         names = list(variants)
         for option in options:
             if not any(self.takes(name, option) for name in names):

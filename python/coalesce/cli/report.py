@@ -52,7 +52,7 @@ def bench(
     repeats: Repeats = 1,
     whole_calls: bool = False,
 ) -> Benchmark:
-    """Time the variants of an operation on arrays of random numbers.
+    """Measure the times of the variants of an operation, on arrays of random numbers.
 
     `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` is M, N and K
     of a product, or the rows and the columns of one matrix. Without `shape`, matrices are `size` x
@@ -99,10 +99,10 @@ def _vectors(
     """Return the array of the benchmark of copies. The benchmark of launches has none."""
     if operation == "launch":
         if size is not None or shape is not None:
-            raise ValueError("the benchmark launch takes no arrays; leave out --size and --shape")
+            raise ValueError("the benchmark `launch` has no arrays; leave out --size and --shape")
         return ()
     if shape is not None:
-        raise ValueError("the benchmark copies takes a vector; write --size instead of --shape")
+        raise ValueError("the benchmark `copies` takes a vector; write --size instead of --shape")
     return (np.random.default_rng(2024).random(size or _LENGTH["cuda"], np.dtype(dtype)),)
 
 
@@ -114,7 +114,7 @@ def _matrices(operation: str, shape: Sequence[int], dtype: str) -> tuple[Any, ..
         raise ValueError(
             f"--shape needs {parts}, joined with x; got {'x'.join(map(str, shape))}"
             if count
-            else f"{operation} takes vectors; write --size instead of --shape"
+            else f"the benchmark `{operation}` takes vectors; write --size instead of --shape"
         )
     shapes = [shape] if count == 2 else [(shape[0], shape[2]), (shape[2], shape[1])]
     random = np.random.default_rng(2024)

@@ -50,8 +50,8 @@ def run_file(
     """Compile a kernel, run it, and print its arrays.
 
     `file`, `entry` and `words` name the kernel and its arguments (see `kernel_of`). `shared_bytes`
-    is the dynamic shared memory per block. For the simulator, also print the counts of the launch.
-    For a GPU, also print the kernel's time.
+    is the dynamic shared memory per block. On the simulator, also print the counts of the launch.
+    On a GPU, also print the kernel's time.
     """
     from coalesce.arrays import devices
 

@@ -22,8 +22,8 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 def lock() -> threading.RLock:
     """Return a new lock, which a forked child process resets.
 
-    The child does not reset a lock that the forking thread holds, because this thread will release
-    it.
+    The child does not reset a lock that the forking thread holds. The forking thread also runs in
+    the child, and will release the lock there.
     """
     # Not a class of this package: Ctrl-C could interrupt a method of such a class after the method
     # acquired the lock, and then the lock would never be released.

@@ -64,8 +64,8 @@ def launch_of(key: Any) -> tuple[Extent, Extent, int, int | None]:
     """Return the grid, block, dynamic shared memory (bytes) and stream of ``kernel[key]``.
 
     `key` is the tuple in the square brackets: (grid, block), (grid, block, shared_bytes) or
-    (grid, block, shared_bytes, stream). Without `shared_bytes`, it is 0 bytes. Without `stream`,
-    the stream is None.
+    (grid, block, shared_bytes, stream). Without `shared_bytes`, the kernel has no dynamic shared
+    memory (0 bytes). Without `stream`, the stream is None.
     """
     if not isinstance(key, tuple) or not 2 <= len(key) <= 4:
         raise TypeError(

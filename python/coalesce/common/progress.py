@@ -41,10 +41,10 @@ def reporter(
     Parameters
     ----------
     progress : bool or callable, optional
-        False shows nothing. True shows a bar. If it is a callable, the run calls it directly. None
-        shows a bar after two seconds in a terminal or a notebook. Elsewhere, None writes one line
-        to stderr after ten seconds. With None, only runs of the main thread are shown. There is
-        never more than one bar at a time.
+        False shows nothing. True shows a bar. If you pass a function, the run calls it directly.
+        None shows a bar after two seconds in a terminal or a notebook. Elsewhere, None writes one
+        line to stderr after ten seconds. With None, only runs of the main thread are shown. There
+        is never more than one bar at a time.
     what : str
         The text of the bar: what runs.
     unit : str

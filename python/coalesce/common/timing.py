@@ -13,7 +13,7 @@ class Timing:
     Attributes
     ----------
     kernel_ms : float
-        The time of the kernel in milliseconds: the median over `runs`. An operation may
+        The time of the kernel in milliseconds: the median of the timed runs. An operation may
         launch several kernels, such as a transposition before a product. Then `kernel_ms` is the
         sum of their times. In a benchmark of whole calls, it is the time of the call. NaN if there
         is no time (see `no_time`).
@@ -23,14 +23,14 @@ class Timing:
     runs : int
         The number of timed runs. A warm-up before them is not counted.
     h2d_ms, d2h_ms : float
-        The times in milliseconds for copying NumPy arrays to the device and back. 0 if the arrays
-        are on the device already, and on the simulator.
+        The times in milliseconds for copying NumPy arrays to the device and back. 0 on the
+        simulator, and 0 if the arrays are already on the device.
     gflops : float
         The rate in 1e9 floating-point operations per second. The product of an M x K and a K x N
         matrix counts as 2 M N K operations. A sum counts as one operation per element. 0 if the
         operation only moves data.
     gbps : float
-        The rate in 1e9 bytes per second. It counts each operand as read once and each result as
+        The rate in 1e9 bytes per second. Each operand counts as read once, and each result as
         written once, as with a perfect cache. The kernel may read an operand several times.
     device : str
         The device of the call, such as ``"cuda:0"``.

@@ -1,7 +1,7 @@
 """Translates machine code to text with NVIDIA's program nvdisasm, and keeps the text in the cache.
 
 nvdisasm needs neither a GPU nor a driver. It comes from the PyPI wheel `nvidia-cuda-nvdisasm`, from
-a CUDA toolkit or from conda. This package looks for nvdisasm when the program is first needed.
+a CUDA toolkit or from conda. This package looks for nvdisasm only when it is first needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads the device code of built CUDA programs, and describes it for the runtime library.
 
 This package's runtime library replaces CUDA's runtime library, and simulates the kernels of a
-program. To simulate them, it needs a description of their machine code. `code_file` makes this
-description.
+program. To simulate the kernels, the library needs a description of their machine code. `code_file`
+makes this description.
 """
 
 from __future__ import annotations
@@ -105,9 +105,10 @@ def _type(parameter: signature.Parameter) -> str:
 def check_executable(path: Path) -> None:
     """Check whether the simulator can run an executable. If not, raise ValueError.
 
-    The executable must load CUDA 13's runtime or the driver API as a shared library. When it
-    runs, it gets the library of this package instead. The executable must not load a library such
-    as cuFFT. The source of cuFFT is not public, and the machine code of cuFFT needs a GPU.
+    The executable must load CUDA 13's runtime or the driver API as a shared library. When the
+    executable runs, it gets the library of this package instead. The executable must not load a
+    library such as cuFFT. The source of cuFFT is not public, and the machine code of cuFFT
+    needs a GPU.
     """
     content = path.read_bytes()
     if content[:4] != b"\x7fELF":

@@ -72,7 +72,7 @@ def compile_cuda(
     source : str
         The text of the source.
     arch : str
-        The architecture to compile for. If the options contain ``-arch``, they take precedence.
+        The architecture to compile for. If the options contain ``-arch``, `arch` is ignored.
     options : sequence of str
         NVRTC's options: ``"-DTILE=16"``, ``"-use_fast_math"``, ``"-std=c++20"``, ``"-Ifolder"``.
     name : str
@@ -206,8 +206,8 @@ def architecture(compute_capability: tuple[int, int]) -> str:
     """Return the architecture to compile for, if the kernel will run on a GPU.
 
     For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
-    GPU may not know this architecture. Then the result is for an older architecture that the
-    compiler knows. For example, take a GPU of compute capability 8.9:
+    GPU may not know this architecture. Then the result is an older architecture, which the compiler
+    knows. For example, take a GPU of compute capability 8.9:
 
     - If the compiler knows nothing newer than 8.6, the result is "sm_86". The GPU can run this
       machine code, because the major version is the same.

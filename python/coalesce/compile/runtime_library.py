@@ -36,15 +36,15 @@ REPLACED = {"cublas": LIBRARIES / "cublas.cu", "curand": LIBRARIES / "curand.cu"
 
 
 def library(name: str = "libcudart.so") -> Path:
-    """Return the path of a library of this package, which replaces a library of NVIDIA."""
+    """Return the path of this package's replacement for NVIDIA's library `name`."""
     return Path(__file__).parents[1] / name
 
 
 def link_libraries(folder: Path) -> None:
-    """Make links to this package's libraries in a folder.
+    """Put links into a folder that point to this package's libraries.
 
     The links have the names of NVIDIA's libraries. Therefore programs load this package's libraries
-    instead.
+    in place of NVIDIA's.
     """
     for name, own in NAMES.items():
         (folder / name).symlink_to(library(own))

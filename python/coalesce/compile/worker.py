@@ -70,8 +70,8 @@ class Compiler:
         """Compile a source. Return its PTX, its cubin, the log, and a dict of mangled names.
 
         `headers` are (name, text) pairs. `expressions` are template instantiations, such as
-        ``["scale<4>"]``. The dict maps each of them to its mangled name in the PTX. If the source
-        does not compile, a CompileError contains the log.
+        ``["scale<4>"]``. The dict maps each expression to its mangled name in the PTX. If the
+        source does not compile, raise a CompileError that contains the log.
         """
         request = (source, name, list(options), list(headers), list(expressions))
         child = self._take()

@@ -1,4 +1,4 @@
-"""Reads CUDA C++ and PTX: the parameters of kernels, the variables, and which code is host code.
+"""Reads CUDA C++ and PTX. Finds the parameters of kernels, the variables and the host code.
 
 PTX is the assembly language that CUDA C++ is compiled to.
 """

@@ -73,9 +73,10 @@ def parameters_of(
 ) -> list[Declared] | None:
     """Return the parameters of kernel `name` as its declaration in `source` gives them.
 
-    `count` is the number of parameters; declarations with another number are ignored. `options` are
-    the compiler's options, which may define macros. `expression` is the instantiation of a
-    template, such as ``"scale<float, 4>"``, or None if the kernel is not a template.
+    `count` is the number of parameters. Declarations with more or fewer parameters are ignored.
+    `options` are the compiler's options, which may define macros. `expression` is the
+    instantiation of a template, such as ``"scale<float, 4>"``, or None if the kernel is not a
+    template.
 
     If no declaration can be read, return None.
     """

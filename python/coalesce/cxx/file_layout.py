@@ -50,7 +50,7 @@ class Directive:
 
 @dataclass
 class Layout:
-    """A CUDA C++ file: its text, the changed text that the parser reads, directives and macros.
+    """A CUDA C++ file: its text, directives and macros, and the changed text for the parser.
 
     A device macro is a macro whose definition contains a word such as ``__device__``. All other
     macros are host macros.

@@ -80,8 +80,8 @@ class DeviceCode:
     missing : tuple of str
         The names of headers that were not found.
     host_names : dict
-        The host functions and host variables that device code uses by mistake. Such code does not
-        compile. The keys are their names, and the values are the lines of their definitions.
+        The host functions and host variables that device code uses by mistake. A kernel
+        that uses them does not compile. The dict has the line of the definition for each name.
     expressions : tuple of str
         The instantiations of kernel templates that the host code launches: ``"scale<float, 4>"``.
     kernels : tuple of str

@@ -74,7 +74,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """The names and the parameters of a kernel."""
+    """The signature of a kernel: its name in the PTX, its name in messages, and its parameters."""
 
     entry: str  # the (mangled) name in the PTX
     name: str  # the name in messages
@@ -280,7 +280,7 @@ def signature_of(
     expression: str | None = None,
     ask: Ask | None = None,
 ) -> Signature:
-    """Return the names and the parameters of a kernel.
+    """Return a kernel's `Signature`: its name in the PTX, its name in messages, its parameters.
 
     `entry` is the kernel's name in the PTX, and `parameters` are the parameters that the PTX
     declares for the kernel. `source` is the CUDA C++ source, and `options` are the compiler's

@@ -29,9 +29,9 @@ def thread_block(
 ) -> Picture:
     """Draw the threads of a block, and the warps to which they belong.
 
-    The colour of a thread shows its warp, and the number in it is its lane. Threads are numbered
-    along x first, then along y, then along z. Each group of 32 consecutive threads is a warp. A
-    warp executes each memory instruction for all of its threads together.
+    The colour of a thread shows its warp, and the number shows its lane. Threads are numbered along
+    x first, then along y, then along z. Each group of 32 consecutive threads is a warp. A warp
+    executes each memory instruction for all of its threads together.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def thread_block(
         The extents of the block in the order x, y, z, as in ``dim3``. The block has at most 1024
         threads.
     warp_size : int
-        The number of lanes of a warp: 32, or 64 for the wavefronts of AMD GPUs.
+        The number of lanes of a warp: 32, or 64 for AMD GPUs, which call a warp a wavefront.
     title : str, optional
         A line above the headline.
 
@@ -102,8 +102,8 @@ class Grid:
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
         """Split a row of threads into parts, so that each part belongs to one warp.
 
-        Return a tuple for each part: its first column, its number of threads, and the number that
-        its first thread has in the block. For row 1 of a 24 x 5 block, the parts are ``(0, 8, 24)``
+        Return three numbers for each part: its first column, how many threads it has, and the index
+        of its first thread in the block. For row 1 of a 24 x 5 block, the parts are ``(0, 8, 24)``
         and ``(8, 16, 32)``.
         """
         thread = (layer * self.rows + row) * self.columns

@@ -257,7 +257,9 @@ class Canvas:
         )
 
     def headline(self, y: float, title: str | None, headline: str, note: str = "") -> float:
-        """Write the title, the headline and the note at the top. Return the y below them.
+        """Write the title, the headline and the note below the y coordinate `y`.
+
+        Return the y coordinate below these texts.
 
         `title` may be None, and `note` may be empty.
         """
@@ -275,7 +277,10 @@ class Canvas:
         return y + 14
 
     def legend(self, y: float, entries: list[Swatch]) -> float:
-        """Draw a legend of `entries` in one or more rows, from y on. Return the y below it."""
+        """Draw a legend of `entries` in one or more rows, the first at the y coordinate `y`.
+
+        Return the y coordinate below the legend.
+        """
         x = MARGIN
         for entry in entries:
             wide = 22 + text_width(entry.word, 11)
@@ -351,7 +356,7 @@ def _data(data: Data | None) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text with at most one decimal place. A number below 1 has up to two."""
+    """Return a number as text with at most one decimal place, or two for numbers below 1."""
     return (
         f"{value:.2f}".rstrip("0").rstrip(".")
         if abs(value) < 1

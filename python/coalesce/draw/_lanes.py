@@ -80,7 +80,7 @@ def lanes_of(
     Raises
     ------
     TypeError
-        Addresses or widths are not integers.
+        An address or `itemsize` is not an integer, or `mask` has a wrong type.
     ValueError
         There are no lanes or too many, an address is negative, or no lane is active.
     """

@@ -30,7 +30,7 @@ class Matrix:
     name : str
         The name of the matrix, such as ``"a"``.
     shape : (int, int) or (int,)
-        The number of rows and of columns. A single number means one row.
+        The number of rows and of columns. ``(64,)`` means one row of 64 columns.
     touched : sequence of (row, column)
         The cell that each lane accesses. Several lanes may access the same cell.
     labels : sequence, optional
@@ -51,7 +51,7 @@ class Matrix:
         The memory that contains the matrix. For global memory, the picture shows the sectors.
     boxes : sequence of (row, column, rows, columns)
         Parts of the matrix to outline, such as the tile of a block. For each, pass its first row,
-        its first column, and the numbers of its rows and columns.
+        its first column, and how many rows and columns it has.
     note : str, optional
         A line below the matrix. By default, it is the number of sectors.
 
@@ -149,9 +149,10 @@ class Matrix:
 
     @cached_property
     def moved_cells(self) -> dict[Cell, int]:
-        """The cells that are moved but not accessed: a dict from cells to the numbers of colours.
+        """The cells that no lane accesses, but whose sector is moved.
 
-        Such a cell has the colour of the accessed cells in the same sector.
+        The result is a dict from each such cell to the number of its colour. The cell has the
+        colour of the accessed cells in the same sector.
         """
         result = {}
         for sector in self._moved.sectors.values() if self._moved else ():

@@ -75,7 +75,7 @@ def letter(number: int) -> str:
 
 
 def on(paint: Paint) -> Paint:
-    """Return the colour of text on top of `paint`."""
+    """Return the colour of a text whose background has the colour `paint`."""
     if not paint.text:
         return INK
     return Paint("onlight" if paint.text == _DARK_TEXT else "ondark", paint.text, paint.text)

@@ -55,7 +55,7 @@ class Memory:
 
     @property
     def least_sectors(self) -> int:
-        """The number of sectors that would be enough for the used bytes."""
+        """The smallest number of sectors that can hold the used bytes."""
         return -(-self.bytes_used // self.sector_bytes)
 
     def sector_of(self, address: int) -> Sector:

@@ -34,7 +34,7 @@ class Strip:
     y : float
         The upper edge of the strip.
     memory : Memory
-        The access.
+        The access that the strip shows.
     lines : list of int
         The addresses of the cache lines.
     scale : float
@@ -228,7 +228,7 @@ def lanes(canvas: Canvas, strip: Strip, itemsize: int, users: dict[int, list[int
 
 
 def addresses(canvas: Canvas, strip: Strip, y: float, label: Callable[[int], str]) -> float:
-    """Write the address of each line below the strip. Return the y coordinate of the lower edge.
+    """Write the addresses of the cache lines, below the strip. Return the y coordinate below them.
 
     `label` is a function that returns the text for an address. If there is no room for all
     addresses, only the first and the last are written.

@@ -115,7 +115,7 @@ def steps(
     trace : Trace
         A trace of one warp. To draw only some of its events, call `Trace.select` first.
     numbers : iterable of int
-        The numbers of the steps to draw.
+        The steps to draw, such as ``[0, 1, 2]``.
     shapes : mapping of str to (rows, columns), optional
         Shapes of arrays, by name. A trace does not know the rows and columns of some arrays, such
         as tiles in shared memory. Without a shape, such an array is drawn as one row.
@@ -150,7 +150,7 @@ def steps(
         raise ValueError(f"`cells` must be 'lane' or 'thread'; got {cells!r}")
     wanted = [require.whole("numbers", number, 0) for number in numbers]
     if not wanted:
-        raise ValueError("`numbers` is empty; pass the number of at least one step")
+        raise ValueError("`numbers` is empty; pass at least one step, such as 0")
     for name in shapes or {}:
         if name not in [array.name for array in trace.arrays]:
             raise ValueError(f"`shapes` has the key {name!r}, but the trace has no such array")

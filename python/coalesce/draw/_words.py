@@ -17,7 +17,7 @@ def percent(part: float, whole: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a number and a noun as text, such as "1 sector" or "2 sectors"."""
+    """Return a count and a noun as text, such as "1 sector" or "2 sectors"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -32,8 +32,8 @@ def lane_list(lanes: Iterable[int]) -> str:
 def short_list(lanes: list[int]) -> str:
     """Return a list of lanes as a short text for a cell, such as "3", "0-31" or "0,4".
 
-    For three or more lanes that are not consecutive, the text is a multiplication sign and the
-    number of the lanes.
+    Three or more lanes that are not consecutive are only counted: for [1, 4, 9], the text is a
+    multiplication sign and a 3.
     """
     runs = runs_of(lanes)
     if len(runs) == 1:

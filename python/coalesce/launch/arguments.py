@@ -52,7 +52,7 @@ class HostArray:
         For the array of a texture or surface object, the description of the object. The kernel gets
         the handle of the object instead of an address. None for other arrays.
     view_bytes : int or None
-        If the caller passed a view of `array`, the size of the view. It starts at `offset`.
+        If the caller passed a view of `array`, the size of the view, which starts at `offset`.
     """
 
     name: str

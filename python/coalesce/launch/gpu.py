@@ -11,8 +11,8 @@ and scalars take a faster way (csrc/bindings/launcher.hpp).
 
 If an argument is a view such as ``x[r:]``, the kernel may access all of `x`, so all of `x` is
 copied to the GPU. After the kernel, the view is copied back. In the rest of `x`, only the bytes
-that the kernel has changed are copied back. Otherwise, two threads that launch kernels on different
-views of `x` would overwrite each other's results.
+that the kernel has changed are copied back. If all bytes were copied back, two threads that launch
+kernels on different views of `x` would overwrite each other's results.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def _refuse_other_gpus(signature: Signature, arguments: Sequence[Argument], devi
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
             raise ValueError(
                 f"argument {parameter} is on cuda:{argument.ordinal}, but the kernel runs on "
-                f'{device.name}; copy the array or pass device="cuda:{argument.ordinal}"'
+                f"{device.name}; copy the array to {device.name}, or pass "
+                f'device="cuda:{argument.ordinal}"'
             )
 
 

@@ -44,8 +44,8 @@ class TextureObjects:
         """Destroy the objects and their CUDA arrays.
 
         `kind` is the class of the exception that ended the launch, or None. After Ctrl-C, the
-        kernel may still run and use the objects. Then a later launch destroys them, after the
-        kernel has ended.
+        kernel may still run and use the objects. In this case, a later launch destroys the
+        objects, after the kernel has ended.
         """
         if kind is not None and issubclass(kind, KeyboardInterrupt) and self._objects:
             _in_use.append((self._gpu, list(self._objects.values())))

@@ -89,8 +89,8 @@ def packed(
 ) -> list[sim.Buffer | Packed]:
     """Return the arguments in the form that the simulator in C++ needs.
 
-    `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask is
-    True for each byte of the array that was never written.
+    `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask has
+    a bool for each byte of this array. It is True if the byte was never written.
     """
     masks = undefined or {}
     return [
@@ -127,7 +127,7 @@ def check_places(
 ) -> None:
     """Raise ValueError if an argument is an array in the memory of a device other than `device`.
 
-    `parameters` are the parameters of the arguments, in the same order. Messages name them.
+    `parameters` has the parameter of each argument. The message names the parameter.
     """
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":

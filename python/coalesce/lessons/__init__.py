@@ -4,8 +4,8 @@
 right guesses.
 
 Counts are the same on every machine, but times are not. `times` and `sweep` return the times that
-``benchmarks/lessons.py`` recorded on one GPU. If this machine has a GPU, they also measure the
-times on it.
+``benchmarks/lessons.py`` recorded on one GPU. If this machine has a GPU, `times` and
+`sweep` also measure the times on this GPU.
 
 `exercise` returns a kernel to improve, and checks the reader's kernel: its result and its counts.
 """

@@ -113,7 +113,7 @@ def _few_atomics(profile: Profile, case: Case) -> None:
 
 
 def shared_words(most: float) -> Demand:
-    """Return a demand for matrix products: the kernel loads few words of shared memory.
+    """Return a demand for matrix products: the kernel loads few words from shared memory.
 
     The limit is `most` wavefronts (cycles of shared memory) for each multiply-add instruction of a
     warp.

@@ -77,7 +77,7 @@ class Verdict:
         What is wrong. If the exercise is solved, the counts.
     help : str
         The Python call that shows a hint: ``"lessons.exercise('brighten').hint(1)"``. After each
-        failed check, it shows the next hint. After the last hint, it shows the solution.
+        failed check, this call shows the next hint. After the last hint, it shows the solution.
 
     Examples
     --------

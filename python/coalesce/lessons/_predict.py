@@ -108,7 +108,7 @@ _INVITATION = "Put your guess in the place of the three dots (guess=...) and run
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """The score of a reader: the number of answered questions, and of right guesses.
+    """The score of a reader: how many questions were answered, and how many guesses were right.
 
     Only the first guess at a question counts.
     """
@@ -122,7 +122,7 @@ class Score:
 
 
 def score() -> Score:
-    """Return the number of questions that were answered in this session, and of right guesses.
+    """Return how many questions were answered in this session, and how many guesses were right.
 
     If a question was answered several times, only the first guess counts.
 

@@ -25,8 +25,8 @@ class Times(Mapping[str, Timing]):
     """The times of variants of an operation, as a mapping. It prints as a table.
 
     The mapping has the times that were measured on this machine's GPU. Without a GPU, it has the
-    recorded times. If there are no times at all, the mapping is empty. You can pass it to a
-    plot: ``coalesce.plots.ladder(times, of="gbps")``.
+    recorded times. If there are no times at all, the mapping is empty. You can pass the
+    mapping to a plot: ``coalesce.plots.ladder(times, of="gbps")``.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ def _variant(value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def sweep(pattern: str, values: Iterable[int] | None = None) -> Sweep:
-    """Return the sectors per load and the bandwidth of an access pattern, for several values.
+    """Return the sectors per load and the bandwidth for several strides, offsets or widths.
 
     The bandwidth is measured on this machine's GPU. Without a GPU, it is the recorded bandwidth.
 

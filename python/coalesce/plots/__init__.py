@@ -143,20 +143,22 @@ def bars(
     ax: Axes | None = None,
     theme: Theme | None = None,
 ) -> Axes:
-    """Plot a horizontal bar for each value, with its number. The first value is on top.
+    """Plot a horizontal bar for each value, and write the value next to the bar.
+
+    The first bar is on top.
 
     Parameters
     ----------
     values : mapping of str to float
-        The name of each bar, and its number. Numbers must be finite and at least 0.
+        Maps the name of each bar to its value. Values must be finite and at least 0.
     modelled : bool or iterable of str
-        The names of the bars that show estimates; True if all do. These bars are hatched, and the
-        legend says so.
+        The names of the bars that show estimates. True means that all bars do. These bars are
+        hatched, and the legend says so.
     label : str
         The label of the axis. It should name the quantity and the unit.
     format : str or callable
-        How to write the numbers: a format such as ``"{:.4g}"``, or a function that returns the text
-        of a number.
+        How to write the values: a format such as ``"{:.4g}"``, or a function that returns the text
+        of a value.
     highlight : iterable of str
         The names of the bars to draw in a second colour.
     ax, theme
@@ -171,7 +173,7 @@ def bars(
     ImportError
         matplotlib is not installed.
     ValueError
-        There are no bars, a number is negative or not finite, or a name is unknown.
+        There are no bars, a value is negative or not finite, or a name is unknown.
 
     Examples
     --------

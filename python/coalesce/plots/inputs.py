@@ -1,4 +1,4 @@
-"""Checks the arguments of the plots, which are profiles or timings."""
+"""Checks the profiles and timings that are passed to the functions for plots."""
 
 from __future__ import annotations
 

@@ -74,8 +74,9 @@ def profile(
         notebooks show a bar after two seconds.
     caches : bool
         Whether to model the caches: their hit rates, the sectors of L2, the bytes of DRAM, and the
-        time. A profile then takes up to twice as long. Caches are not modelled with `sample` or
-        `executor`, because they depend on all blocks and on the order in which a GPU runs them.
+        time. A profile with the caches takes up to twice as long as one without. Caches are not
+        modelled with `sample` or `executor`, because they depend on all blocks and on the order in
+        which a GPU runs the blocks.
     **options
         Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 

@@ -91,7 +91,7 @@ def sentence(access: Access) -> str:
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
     """Yield an (access, text) pair for each access of a line. The text describes the access.
 
-    Several accesses may have the same sentence. Then only the text of the first one contains it.
+    If several accesses have the same sentence, only the text of the first access contains it.
     """
     seen: set[str] = set()
     for access in accesses:

@@ -72,7 +72,8 @@ class Assertions:
     def assert_coalesced(self, *, line: int | None = None) -> None:
         """Assert that all accesses to global memory are coalesced.
 
-        An access is coalesced if it takes no more sectors than adjacent elements would take.
+        An access is coalesced if it takes no more sectors than an access to adjacent elements would
+        take.
 
         Parameters
         ----------

@@ -55,7 +55,7 @@ class Pattern:
         - ``"partial"``: contiguous, but some lanes in between are inactive;
         - ``"permuted"``: contiguous, but in another order;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
-        - ``"field"``: each lane accesses another structure, and all access the same field of it;
+        - ``"field"``: each lane accesses another structure, and in it the field of the same name;
         - ``"runs"``: neighbouring lanes access neighbouring elements, but only in groups of a few
           lanes, for example because the block is narrow;
         - ``"broadcast"``: all lanes access the same address;

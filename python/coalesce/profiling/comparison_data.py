@@ -120,7 +120,7 @@ class ComparisonData:
         return list(self._rows)
 
     def ratio(self, name: str, of: int = 1) -> float | None:
-        """Return a quantity of a profile, divided by the same quantity of the baseline.
+        """Return a quantity of a profile, divided by the same quantity of the first profile.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class ComparisonData:
         Returns
         -------
         float or None
-            The ratio. None if the quantity of the baseline is 0 or missing.
+            The ratio. None if the quantity of the first profile is 0 or missing.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class ComparisonData:
         )
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
-        """Return pairs of source lines: a line of the baseline, and the same line of a profile.
+        """Return pairs of source lines: a line of the first profile, and the same line of another.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class ArrayInfo:
 
 
 class Explained(int):
-    """An int that is a count of a profile. Its attribute `accesses` has the accesses that cause it.
+    """A count of a profile. Its attribute `accesses` has the accesses that cause the count.
 
     If a test compares the count with another number and fails, pytest shows these accesses.
     """

@@ -8,7 +8,7 @@ The counts of the machine code are equal to the counters of a GPU, with two exce
 
 The rules in this file say which counts of a kernel are such exceptions. The rules were made from
 the recordings in tests/data. All other counts are called exact.
-`tests/python/test_hardware_counters.py` compares them with the recordings.
+`tests/python/test_hardware_counters.py` compares the exact counts with the recordings.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def inexact(counts: sim.Counts) -> dict[str, str]:
 
 
 def order_dependent(metrics: Iterable[str], space: str) -> dict[str, str]:
-    """Return a dict from metrics to the reason why they are not exact for this kernel.
+    """Return the metrics that depend on the order of the warps, as a dict with the reason for each.
 
     Call this function for a kernel whose addresses depend on the order of the warps. `space` is the
     memory of these addresses, such as "global". `metrics` are the names of all metrics. The result

@@ -45,8 +45,8 @@ class Instructions(Sequence[Instruction]):
         The values of all instructions, by attribute. For example, ``column["requests"]`` is a list
         with the attribute `requests` of each `Instruction`.
     accesses : list of bool
-        Whether each instruction made requests that Nsight Compute counts. It does not count
-        accesses to mbarriers.
+        Whether each instruction made requests that Nsight Compute counts. Nsight Compute does
+        not count accesses to mbarriers.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def lines(
 
     `rows` are the instructions, and `source` is the text of the kernel's file. `advise` is a
     function that returns the sentence about an access. `errors` is a function that returns the
-    standard error of a sum (see `Errors`), or None if no counts were estimated from a sample.
+    standard error of a sum (see `Errors`), or None if the counts are not estimates.
     """
     column = rows.column
     totals = {"sectors": 0, "wavefronts": 0}

@@ -54,10 +54,10 @@ class Instruction:
     width : int
         The number of bytes that each lane accesses.
     executed, threads : int
-        `executed` is the number of executions: how often a warp executed the instruction. `threads`
+        `executed` is the number of executions: how often warps executed the instruction. `threads`
         is the number of active threads, summed over all executions.
     requests : int
-        How often a warp accessed memory with the instruction. For the copy engine, the number of
+        How often warps accessed memory with the instruction. For the copy engine, the number of
         copies.
     accesses, bytes : int
         `accesses` is the number of lanes that accessed memory, and `bytes` is the number of bytes
@@ -68,8 +68,8 @@ class Instruction:
     wavefronts : int
         The number of cycles in which shared memory served the requests.
     ideal : int
-        The sectors that the same lanes would take if their elements were adjacent. For shared
-        memory, the wavefronts.
+        The number of sectors that the requests would need if the lanes' elements were adjacent. For
+        shared memory, the number of wavefronts.
     merged : int
         How many PTX instructions the assembler merged into this instruction. It is 1 if nothing was
         merged.
@@ -79,7 +79,7 @@ class Instruction:
     examples : sequence of Example
         The addresses of some executions of the instruction.
     index : int
-        The number of the instruction in the kernel. A `Trace` uses the same numbers.
+        The index of the instruction in the kernel. A `Trace` uses the same indices.
     """
 
     line: int
@@ -213,12 +213,12 @@ class Access:
 
     @property
     def excess(self) -> int:
-        """The difference between `cost` and `ideal`. It is 0 if `cost` is smaller."""
+        """`cost` minus `ideal`, or 0 if `cost` is smaller than `ideal`."""
         return max(0, self.cost - self.ideal)
 
     @property
     def needed(self) -> int:
-        """The sectors or wavefronts that would be enough: the smaller of `cost` and `ideal`.
+        """How many sectors or wavefronts the access needs: the smaller of `cost` and `ideal`.
 
         `ideal` is the cost if the lanes accessed adjacent elements, each lane a different one. If
         several lanes access the same element, `cost` can be smaller than `ideal`.
@@ -227,7 +227,7 @@ class Access:
 
     @property
     def needed_per_request(self) -> float:
-        """The sectors or wavefronts per request that would be enough; see `needed`."""
+        """How many sectors or wavefronts a request needs on average."""
         return self.needed / self.requests if self.requests else 0.0
 
     @property
@@ -340,7 +340,7 @@ class Line:
 
     @property
     def bank_conflicts(self) -> int:
-        """How many more wavefronts the accesses take than if their elements were adjacent."""
+        """The extra wavefronts in shared memory, which adjacent elements would not need."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property

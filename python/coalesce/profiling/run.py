@@ -1,4 +1,7 @@
-"""Makes a profile: the simulator counts a kernel's accesses. A GPU may run the kernel, too."""
+"""Makes a profile: the simulator counts a kernel's accesses.
+
+If the device is a GPU, this GPU also runs and times the kernel.
+"""
 
 from __future__ import annotations
 

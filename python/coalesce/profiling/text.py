@@ -75,7 +75,7 @@ def launch(profile: ProfileData) -> str:
 
 
 def estimated(estimate: Estimate) -> str:
-    """Return a sentence which says how many blocks an estimate was made from."""
+    """Return a sentence that says how many blocks were simulated for an estimate."""
     return (
         f"Estimated from {estimate.blocks_run:,} of {estimate.blocks_total:,} blocks "
         f"({estimate.share:.1%}); ± is one standard error."
@@ -83,7 +83,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Return an error as a percentage of the number `of`: ``"±2.1%"``. If `of` is 0, return ""."""
+    """Return `error` in percent of `of`: ``"±2.5%"`` for 5 and 200. If `of` is 0, return ""."""
     return f"±{error / of:.1%}" if of else ""
 
 
@@ -121,7 +121,7 @@ def notes(profile: ProfileData) -> list[str]:
 
 
 def exactness(profile: ProfileData) -> list[str]:
-    """Return sentences about the counts: which of them are exact, and why others may not be."""
+    """Return sentences about the counts: which are exact, and why the others may not be exact."""
     estimates = "" if profile.not_modelled else "Caches and times are modelled estimates. "
     first = next(iter(profile.inexact.values()), "")
     if first.startswith("counted on the PTX"):
@@ -303,7 +303,11 @@ def plain_access(access: Access) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """Return a share as text in percent. It is 0 % only for exactly 0, and 100 % only for 1."""
+    """Return a share as text: ``"12%"`` for 0.12.
+
+    ``"0%"`` stands for exactly 0, and ``"100%"`` for exactly 1. The smallest other shares are
+    ``"<1%"``, and the largest are ``">99%"``.
+    """
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:

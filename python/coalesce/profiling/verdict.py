@@ -27,7 +27,7 @@ class Total:
         For global memory, the number of 32-byte sectors that were moved. For shared memory, the
         number of wavefronts, which are the cycles of shared memory.
     needed : int
-        The sectors or wavefronts that would be enough.
+        The smallest `cost` that would be enough for these requests.
     bytes_used, bytes_moved : int
         The bytes that the lanes asked for, and the bytes of the sectors. Both are 0 for shared
         memory.
@@ -77,7 +77,7 @@ class Total:
 
     @property
     def needed_per_request(self) -> float:
-        """The sectors or wavefronts per request that would be enough."""
+        """The smallest average cost of a request that would be enough: `needed` / `requests`."""
         return self.needed / self.requests
 
 
@@ -123,7 +123,7 @@ _ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "
 
 
 def verdict(accesses: Sequence[Access]) -> list[Sentence]:
-    """Return a sentence for each memory that the kernel accesses. Waste comes first."""
+    """Return a sentence for each memory that the kernel accesses, first those about waste."""
     findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]

@@ -40,7 +40,8 @@ class Outcome:
         The exit status of the program. If a signal ended the program, it is 128 plus the number of
         the signal.
     signal : str
-        The name of the signal that ended the program, such as ``"SIGSEGV"``, or ``""``.
+        The name of the signal that ended the program, such as ``"SIGSEGV"``. ``""`` if no signal
+        ended it.
     report : dict or None
         The report that ``libcudart.so`` wrote. None if the program ended without a report.
     profiles : list of Profile
@@ -68,8 +69,8 @@ def run(
     simulated GPU. With `check`, each launch is checked for mistakes. The executable gets the name
     of the first source.
 
-    `launches` says which launches of each kernel are profiled: ``"first"``, ``"all"``, or a number
-    such as ``"2"``. By default, no launch is profiled.
+    `launches` says which launches of each kernel are profiled: ``"first"``, ``"all"``, or the
+    number of a launch, such as ``"2"`` for the second one. By default, no launch is profiled.
     """
     for source in sources:
         if not Path(source).is_file():

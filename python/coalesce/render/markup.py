@@ -121,7 +121,7 @@ def table(rows: Content, style: str = "") -> Markup:
 
 
 class Drawing(Protocol):
-    """What `image` needs to know about a picture. `coalesce.draw.Picture` has these attributes."""
+    """The attributes of a picture that `image` needs. `coalesce.draw.Picture` has them."""
 
     @property
     def svg(self) -> str: ...
@@ -132,7 +132,7 @@ class Drawing(Protocol):
 
 
 def image(picture: Drawing) -> Markup:
-    """Return a picture as HTML. If a page cannot show pictures, the headline is shown instead."""
+    """Return a picture as HTML. A page without pictures shows the picture's headline."""
     return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 
@@ -152,8 +152,8 @@ def data_url(svg: str) -> str:
 def folded(summary: Content, content: str, *, unfolded: bool = False) -> Markup:
     """Return HTML that shows the line `summary` and hides `content`.
 
-    If the reader clicks on the line, the content is shown below it. With `unfolded`, it is already
-    shown at first. This is HTML's <details>, which needs no JavaScript.
+    If the reader clicks on the line, the content is shown below it. With `unfolded`, the content
+    is shown from the start. This is HTML's <details>, which needs no JavaScript.
     """
     opened = {"open": ""} if unfolded else {}
     return tag("details", [tag("summary", summary), content], **opened)

@@ -71,7 +71,7 @@ class TraceArray(NamedTuple):
         -------
         str
             A name such as ``"a[3, 17]"``. If the address is not the first byte of an element, the
-            name also has the distance: ``"a[3, 17] + 2 bytes"``.
+            name also has the offset: ``"a[3, 17] + 2 bytes"``.
         """
         itemsize = np.dtype(self.dtype).itemsize
         index, byte = divmod(address - self.address, itemsize)
@@ -129,13 +129,13 @@ class Trace:
     warp : ndarray of shape (n,), int32
         The index of the warp in its block.
     step : ndarray of shape (n,), int64
-        How many memory instructions the warp executed before this event. -1 if this is not known.
-        Some of the events that a profile keeps as examples have -1.
+        How many memory instructions the warp executed before this event. -1 if this is not known,
+        as for some events that a profile keeps as examples.
     execution : ndarray of shape (n,), int64
         How often the warp executed the same instruction before this event. In a loop, this is the
-        number of the iteration.
+        index of the iteration.
     instruction : ndarray of shape (n,), int32
-        The number of the PTX instruction, which is its row in ``Counts.table()``.
+        The index of the PTX instruction: the index of its row in ``Counts.table()``.
     line : ndarray of shape (n,), int32
         The line of the CUDA source. 0 if it is not known.
     opcode : ndarray of shape (n,), str
@@ -170,7 +170,7 @@ class Trace:
     grid, block_shape : tuple of int
         The number of blocks in the grid and of threads in a block, as (x, y, z).
     omitted : int
-        How many events were left out, because a trace keeps only `limit` events (see
+        How many events were left out, because a trace keeps at most `limit` events (see
         `coalesce.trace`).
 
     Examples

@@ -82,8 +82,8 @@ class Prepared:
     def step(self, number: int, **options: Any) -> sim.Stepping:
         """Start to simulate one block, instruction by instruction.
 
-        `number` is the linear number of the block. `options` are passed to ``Program.step``. The
-        methods of the result execute the instructions.
+        `number` is the linear index of the block in the grid. `options` are passed to
+        ``Program.step``. The methods of the result execute the instructions.
         """
         return self.program.step(
             self.kernel.entry,
@@ -235,7 +235,8 @@ def _with_elements(trace: Trace, arguments: int) -> Trace:
 def on_host(value: Any, name: str = "the array") -> Any:
     """Return a NumPy copy of an argument that is a GPU array. Return any other argument unchanged.
 
-    In a structure, all members are converted. `name` is the name of the argument in error messages.
+    Members of a structure are treated in the same way. `name` is the name of the argument in error
+    messages.
     """
     if is_members(value):
         return map_values(value, lambda item: on_host(item, name))

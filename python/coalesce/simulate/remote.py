@@ -106,7 +106,7 @@ def run(
     """Simulate several lists of blocks. Each list is a job.
 
     `chosen` has the lists. A list contains linear numbers of blocks. `executor` runs the jobs.
-    `exemplars` is the number of executions of each memory instruction to keep as examples.
+    `exemplars` says how many executions of each memory instruction are kept as examples.
     `progress` is called with two numbers: how many blocks are finished, and how many there are. The
     attribute `groups` of the result has the counts of each list.
     """
@@ -140,8 +140,8 @@ def run_blocks(
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
     """Simulate some blocks on one core of the CPU. This is the function that a job runs.
 
-    `blocks` are the linear numbers of the blocks. `exemplars` is the number of executions of each
-    memory instruction to keep as examples. Return a tuple: the counts, the recorded events (or
+    `blocks` are the linear numbers of the blocks. `exemplars` says how many executions of each
+    memory instruction are kept as examples. Return a tuple: the counts, the recorded events (or
     None), and a list of the arrays and variables.
     """
     program = _program(launch)

@@ -97,8 +97,8 @@ def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[A
     """Choose a sample of a grid's blocks.
 
     `total` is the number of blocks of the grid, and `share` is the fraction to choose, between 0
-    and 1. Return two arrays of the same length. The first has the linear numbers of the chosen
-    blocks. The second has the group of each of these blocks, from 0 to 15. (The top of this file
+    and 1. Return two arrays of the same length. The first has the linear index of each chosen
+    block. The second has the group of each chosen block, from 0 to 15. (The top of this file
     explains the groups.) If the grid is so small that all blocks must be simulated, return None.
     """
     share = require.number("sample", share)

@@ -6,8 +6,8 @@ block are treated as one wavefront. The warps may execute an instruction several
 first executions are treated as one execution of the wavefront, and so are their second executions,
 and so on.
 
-A cache line counts once for each instruction of a wavefront, even if many of its active lanes
-access it. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU
+A cache line counts once for each instruction of a wavefront, even if many active lanes access
+this line. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU
 may split an instruction into several accesses. This is not modelled. Nothing here was compared with
 an AMD GPU.
 """
@@ -59,7 +59,7 @@ class WavefrontAccess:
     cache_lines : int
         The number of accessed cache lines, summed over the requests.
     needed : int
-        The number of cache lines that would be enough for the accessed bytes, summed over the
+        The smallest number of cache lines that can hold the accessed bytes, summed over the
         requests.
 
     Examples

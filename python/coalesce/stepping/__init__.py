@@ -156,8 +156,8 @@ class Stepper:
     `run_to`, `next_barrier` and `finish` execute one instruction or more.
 
     Between these calls, the block does not run. You can stop at any instruction, and you need not
-    close the stepper. If you use it in a ``with`` block, its memory is freed at the end of the
-    ``with`` block.
+    close the stepper. In a ``with`` statement, as in the example below, the memory of
+    the stepper is freed at the end of the statement.
 
     The other blocks of the grid do not run. There is one exception: in a cooperative launch, they
     run while this block waits for them. The block works on copies of the arrays and of the global
@@ -332,7 +332,7 @@ class Stepper:
             yield step
 
     def step_line(self, warp: int | None = None) -> bool:
-        """Execute the instructions of one warp until its source line changes.
+        """Execute the instructions of one warp until this warp comes to another source line.
 
         The warp also stops at a barrier. The compiler mixes the instructions of neighbouring lines.
         So a warp may come back to the same line several times.
@@ -370,7 +370,7 @@ class Stepper:
         Parameters
         ----------
         line : int or sequence of int
-            The line, or several lines.
+            The number of a source line, or several such numbers.
         warp : int, optional
             If you pass the number of a warp, the block stops only when this warp reaches a line.
 

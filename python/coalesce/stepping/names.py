@@ -2,15 +2,15 @@
 
 PTX does not have the names of variables, but it has the source line of each instruction. A line
 such as ``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of this line
-write several registers. Most registers hold intermediate results: other instructions of the line
-read them. If there is exactly one register that no instruction of the line reads, it holds the
-variable. The declared type of the variable must also fit the register.
+write several registers. Most of these registers hold intermediate results: another instruction of
+the line reads them. Usually, one register remains. This register holds the variable, if the size of
+the register fits the declared type of the variable.
 
 No register is found in these cases:
 
 - The compiler removed the variable.
 - The compiler merged the line with another line.
-- The line has several statements.
+- Several registers remain, for example because the line has several statements.
 """
 
 from __future__ import annotations

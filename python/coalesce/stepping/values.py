@@ -31,7 +31,7 @@ _DTYPES |= {f"s{8 * size}": f"i{size}" for size in (1, 2, 4, 8)}
 
 
 def is_bare(kind: str) -> bool:
-    """Return True for a PTX type, such as b32, that has only a width and no meaning of the bits."""
+    """Return True for a PTX type that says only how many bits a value has, such as b32."""
     return kind.startswith("b") and kind[1:].isdigit()
 
 

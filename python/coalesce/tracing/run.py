@@ -167,5 +167,7 @@ def _whole(name: str, value: Any) -> list[int]:
     """Return an int or a sequence of ints as a list."""
     items = [require.integer(name, item) for item in require.one_or_several(name, value)]
     if not items:
-        raise ValueError(f"`{name}` is empty; pass at least one number, or omit it to record all")
+        raise ValueError(
+            f"`{name}` is empty; pass at least one number, or leave out `{name}` to record all"
+        )
     return items
