@@ -221,8 +221,9 @@ RUNGS = {
         """
         The tile of `b` is stored transposed, and accesses to it have bank conflicts. So there
         are six times as many passes as in `tiled`, and the data stage is busy for
-        {data:.0f} % of the time. The loss is a little smaller than predicted, because in
-        `tiled`, the bound (the load-store unit) is busy for only {over_requests:.0f} % of the time.
+        {data:.0f} % of the time. The loss is a little smaller than predicted, because
+        `tiled` itself is slower than predicted: its bound (the load-store unit) is busy for only
+        {over_requests:.0f} % of the time.
         """,
     ),
     "blocktiled_1d": (

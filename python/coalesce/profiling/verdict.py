@@ -77,7 +77,7 @@ class Total:
 
     @property
     def needed_per_request(self) -> float:
-        """The smallest average cost of a request that would be enough: `needed` / `requests`."""
+        """`needed` divided by `requests`."""
         return self.needed / self.requests
 
 
