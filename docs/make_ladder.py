@@ -168,7 +168,8 @@ def _units(rows: dict[str, dict[str, Any]]) -> list[str]:
     text = (
         f"In this run, `tensor_map` reaches {own / library:.3f} times the speed of cuBLAS; the "
         f"goal is {LARGE_GOAL:.2f} times. cuBLAS reaches {library:.1%} of the float32 peak. "
-        f"`tensor_map` reaches {own:.1%} of it, and uses {slots['tensor_map']:.1%} of the issue slots."
+        f"`tensor_map` reaches {own:.1%} of it, and uses {slots['tensor_map']:.1%} of the issue "
+        "slots."
     )
     if own < wanted:
         text += (

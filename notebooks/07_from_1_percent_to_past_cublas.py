@@ -779,7 +779,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by only 3 %. Repeated measurements of one kernel differ by up
+# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 3 %. But repeated measurements of one kernel differ by up
 # to 2 %. An earlier version of `split_k` was slower than cuBLAS for this shape.
 #
 # For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS. An earlier version of `tensor_map` was slower, because it
