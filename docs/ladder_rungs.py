@@ -261,8 +261,8 @@ RUNGS = {
         The lanes of a warp share a compact tile, so more of them load the same elements,
         and there are no bank conflicts. A load of 16 bytes per lane takes 3 passes
         instead of 5. In `vectorized`, the data stage is busy for only {over_data:.0f} %
-        of the time, so fewer passes help little. Warps wait for data from L1, L2 and DRAM
-        for {far:.0f} % of their time.
+        of the time, so fewer passes help little. In `warptiled`, warps wait for data from L1,
+        L2 and DRAM for {far:.0f} % of their time.
         """,
     ),
     "pipelined": (

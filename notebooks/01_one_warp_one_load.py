@@ -357,8 +357,8 @@ lessons.predict(
 # is a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which
 # stride it measured. Two cases are possible:
 #
-# 1. For every 4 bytes that the kernel uses, the memory moves 32 bytes. This happens at stride 8. With pieces of 32
-#    bytes, it also happens at all larger strides. The bandwidth falls by a factor of 32 / 4 = 8 at most.
+# 1. For every 4 bytes that the kernel uses, the memory moves 32 bytes. This happens at stride 8. If the
+#    memory moves pieces of 32 bytes, this also happens at all larger strides. The bandwidth falls by a factor of 32 / 4 = 8 at most.
 # 2. For every 4 bytes that the kernel uses, the memory moves 64 bytes. With pieces of 64 bytes, this happens at stride
 #    16 and at all larger strides. The bandwidth falls by a factor of 64 / 4 = 16 at most.
 #

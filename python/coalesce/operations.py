@@ -105,8 +105,8 @@ def matmul(
         One of ``variants("matmul").names``, or ``"best"``: the fastest variant that does not round
         its operands. ``"bf16"`` rounds the operands to 8 significant bits, and ``"tf32"`` to 11.
         ``"tf32x3"`` has about the accuracy of float32, but infinities become NaN.
-        With ``"best"``, a large NumPy array is multiplied in several groups of rows. A GPU array is
-        multiplied at once. So the last bits of the result may differ between NumPy arrays and GPU
+        With ``"best"``, a large NumPy array is multiplied in several groups of rows, and a GPU
+        array as a whole. So the last bits of the result may differ between NumPy arrays and GPU
         arrays. Repeated calls with the same arguments give exactly the same result.
     alpha, beta : float
         Scalars as in BLAS. If alpha is 0, a and b are not read. If beta is 0, c is not read, so

@@ -250,8 +250,8 @@ class Packer:
     def _array(self, path: str, array: Array, value: Any, offset: int) -> None:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray):
             raise TypeError(
-                f"argument `{path}` is an array of shape {array.shape} inside a structure; pass a "
-                f"list or a NumPy array of this shape; got {require.shown(value)}"
+                f"argument `{path}` must be a list or a NumPy array of shape {array.shape}, as the "
+                f"structure declares it; got {require.shown(value)}"
             )
         if len(value) != array.shape[0]:
             raise ValueError(

@@ -109,33 +109,33 @@ class Step:
 
     @property
     def registers(self) -> dict[str, Array]:
-        """The registers after this step. After the next step, LookupError is raised.
+        """The registers after this step: see `Stepper.registers`.
 
-        See `Stepper.registers`.
+        They can be read only until the next step. Later, reading them raises LookupError.
         """
         return self._now()._registers_of(self.warp)
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The variables after this step. After the next step, LookupError is raised.
+        """The variables after this step: see `Stepper.variables`.
 
-        See `Stepper.variables`.
+        They can be read only until the next step. Later, reading them raises LookupError.
         """
         return self._now()._variables_of(self.warp)
 
     @property
     def shared(self) -> dict[str, Array]:
-        """The shared variables after this step. After the next step, LookupError is raised.
+        """The shared variables after this step: see `Stepper.shared`.
 
-        See `Stepper.shared`.
+        They can be read only until the next step. Later, reading them raises LookupError.
         """
         return self._now().shared
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The array arguments after this step. After the next step, LookupError is raised.
+        """The array arguments after this step: see `Stepper.arrays`.
 
-        See `Stepper.arrays`.
+        They can be read only until the next step. Later, reading them raises LookupError.
         """
         return self._now().arrays
 
@@ -143,7 +143,7 @@ class Step:
     def events(self) -> Trace:
         """The memory accesses of this step: at most one, or two for an asynchronous copy.
 
-        After the next step, LookupError is raised.
+        It can be read only until the next step. Later, reading it raises LookupError.
         """
         return self._now().events
 
