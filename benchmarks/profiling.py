@@ -96,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
     console = Console()
-    console.print(f"{processor()}, {cores} cores, Python {platform.python_version()}")
+    console.print(f"{processor()} ({cores} usable), Python {platform.python_version()}")
     console.print(report_counting(options.n, options.repeats))
     console.print(report_large(options.large, options.repeats))
 
