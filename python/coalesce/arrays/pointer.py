@@ -154,12 +154,12 @@ def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | N
 
     `view` is C-contiguous and aligned. A view such as ``x[r:]`` is passed like ``d_x + r`` in a
     CUDA program: the kernel may access all of its base array `x`. The result is `x` as an array
-    with the dtype of the view. If the bytes at an end of the base are not a whole element of this
-    dtype, they are left out.
+    with the dtype of the view. If the base begins or ends with a part of an element of this dtype,
+    the part is left out.
 
     The result is None if the kernel may access only `view` itself. These are the cases:
 
-    - `view` is not a view, or it has all bytes of its base.
+    - `view` is not a view of another array, or it has all bytes of its base.
     - `view` is empty. (NumPy does not keep the position of an empty view.)
     - The memory of the base belongs to a file (`numpy.memmap`), which may be very large.
     - The base is read-only, but the view is not.

@@ -46,8 +46,8 @@ def run_matmul(
 ) -> tuple[Array, Run]:
     """Run `coalesce.matmul`. Return a pair: the result, and a `Run`.
 
-    The `Run` has a record of each launch. `how` has the options of `Run`. The other parameters are
-    those of `coalesce.matmul`.
+    The `Run` has a record of each launch. `how` has arguments for the constructor of
+    `Run`. The other parameters are those of `coalesce.matmul`.
     """
     entry = None if catalogue.is_best(variant) else catalogue.find("matmul", variant)
     if entry is not None:
@@ -186,8 +186,8 @@ def run_transpose(
 ) -> tuple[Array, Run]:
     """Run `coalesce.transpose`. Return a pair: the result, and a `Run`.
 
-    The `Run` has a record of each launch. `how` has the options of `Run`. The other parameters are
-    those of `coalesce.transpose`.
+    The `Run` has a record of each launch. `how` has arguments for the constructor of
+    `Run`. The other parameters are those of `coalesce.transpose`.
     """
     variant = best.of_one_matrix(variant)
     entry = catalogue.find("transpose", variant)
@@ -232,8 +232,8 @@ def run_sums(
 ) -> tuple[Array, Run]:
     """Compute the sums of the rows or of the columns of a matrix.
 
-    Return a pair: the result, and a `Run` with a record of each launch. `how` has the options of
-    `Run`.
+    Return a pair: the result, and a `Run` with a record of each launch. `how` has
+    arguments for the constructor of `Run`.
     """
     variant = best.of_one_matrix(variant)
     entry = catalogue.find(operation, variant)

@@ -48,7 +48,7 @@ class Operation:
     def run(self, arrays: Sequence[Any], options: Mapping[str, Any], **how: Any) -> tuple[Any, Run]:
         """Run the operation. Return a pair: the result, and a `Run` with a record of each launch.
 
-        `how` has the options of `Run`.
+        `how` has arguments for the constructor of `Run`.
 
         Raises
         ------

@@ -35,7 +35,8 @@ class Timing:
     device : str
         The device of the call, such as ``"cuda:0"``.
     source : {"measured", "modelled"}
-        "measured": the time was measured, on a GPU with CUDA events, else with the host's clock.
+        "measured": the time was measured. CUDA events measure kernels on a GPU, and the host's
+        clock measures everything else.
         "modelled": the simulator estimated from its counts how long a GPU would take. This is not
         the time that the simulation took.
     parts : tuple of (str, float)
