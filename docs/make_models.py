@@ -170,7 +170,8 @@ These errors are known:
 - **Too many merged reads:** `offset`. In this kernel, two successive blocks both read the sector at
   the border between their elements. The model merges many of these reads, and the GPU merges none
   of them. The model assumes that multiprocessors with neighbouring numbers are in the same
-  group. NVIDIA does not publish the real groups.
+  GPC, so that their reads are merged (see *Merged reads* above). NVIDIA does not publish which
+  multiprocessors a GPC has.
 - **Too many merged reads:** `naive_2d`, `untiled`. In these kernels, no barrier keeps the warps
   together. On a GPU, some warps get further and further ahead of others, so they read the same data
   at different times. In the model, the warps stay closer together.

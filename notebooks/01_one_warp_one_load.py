@@ -60,7 +60,7 @@ lessons.code("access", "stride")
 # %% [markdown]
 # `coalesce.profile` runs such a kernel and returns the counts. The cell below runs the variant `vector`, which loads
 # elements of three sizes: a `float` (4 bytes), a `double` (8 bytes) and a `float4` (16 bytes). The type `float4` is a
-# struct of four floats. A thread loads it with one instruction. No instruction loads more than these 16 bytes per lane.
+# struct of four floats. A thread loads it with one instruction. No instruction loads more than 16 bytes per lane.
 
 # %%
 x = np.arange(1 << 14, dtype=np.float32)
@@ -251,7 +251,7 @@ print("different programs:", len(programs))
 
 # %% [markdown]
 # The kernel executes the same machine code for both strides. So the compiler does not decide. The hardware decides:
-# when a request arrives, the hardware finds the distinct sectors from its 32 addresses.
+# when a request arrives, the hardware finds the distinct sectors of the 32 addresses.
 #
 # ## The clock
 #
@@ -320,7 +320,7 @@ if data.gbps is not None:
 
 # %% [markdown]
 # Suppose that the memory moves single sectors. Then a request moves the same number of bytes with strides 8 and 16, so
-# both would be equally fast. But stride 16 is half as fast. So the memory must move larger pieces.
+# both strides would be equally fast. But stride 16 is half as fast. So the memory must move larger pieces.
 #
 # How large are these pieces? To test a size, compute the bandwidth that each stride would need with pieces of this
 # size. This bandwidth cannot be more than the 4,800 GB/s of the memory.

@@ -65,8 +65,8 @@ lessons.predict(
 # ## Check it: a race that gives the right answer
 #
 # In the kernel below, each thread adds two elements: its own, and the element 32 places before it. The first 32 threads
-# of a block have no such element in their block; they only copy their own. The threads pass the elements to each other
-# through shared memory.
+# of a block have no such element in their block: these threads only copy their own element. The threads of a block pass
+# the elements to each other through shared memory.
 
 # %%
 # %%cuda

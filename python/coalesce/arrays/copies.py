@@ -63,7 +63,8 @@ def empty_on_host(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[An
     """Return an uninitialised NumPy array, to which data of a GPU will be copied.
 
     A large array (32 MiB or more) reuses the memory of an earlier array that was freed. This saves
-    time: the operating system provides new memory page by page, which takes longer than the copy.
+    time: the operating system provides new memory page by page, which takes longer than the copy
+    from the GPU.
     """
     count = math.prod(shape)
     if count * dtype.itemsize < _REUSED_FROM:

@@ -63,9 +63,9 @@ def benchmark(
         ``"memcpy"`` is the driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to
         the first name. The default is all variants, without other libraries.
 
-        A benchmark of whole calls has other rows. The default is all of them, except ``"numpy"``
-        and the rows of libraries that are not installed. The operations run with
-        ``variant="best"``.
+        A benchmark of whole calls has other rows than these variants. By default, it has all of
+        its rows, except ``"numpy"`` and the rows of libraries that are not installed. Its calls of
+        the operation use ``variant="best"``.
     device : str or Device, optional
         Where the variants run: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default
         is the first GPU. Without a GPU, it is the simulator.

@@ -99,7 +99,7 @@ class TimedCall:
     settings : callable
         Returns the context manager in which the calls are made.
     launches : int
-        The number of launches that one call makes, in the benchmark of launches.
+        How many launches one call makes in the benchmark of launches. Otherwise 1.
     synchronize : callable or None
         A function that waits for the GPU. If it is not None, a run makes `LAUNCHES` launches
         without waiting between them.
@@ -122,7 +122,7 @@ class TimedCall:
             return self.checked()
 
     def batch(self, runs: int) -> Sequence[Times]:
-        """Make a number of runs. Return the time of one operation, copy or launch in each run."""
+        """Make `runs` runs. For each run, return the time of one operation, copy or launch."""
         calls = self.repeats // self.launches
         with self.settings():
             times = host_runs(self.call, runs, calls, self.synchronize)

@@ -35,11 +35,11 @@ class GpuClock:
     def batch(
         self, calls: Sequence[Call], repeats: Repeats = 1, *, graph: bool = True
     ) -> tuple[Batch, int]:
-        """Return a pair: a function that times `calls`, and the number of repeats in each run.
+        """Return a pair: a function that measures `calls`, and the number of repeats in each run.
 
         For example, after ``times, number = clock.batch(calls)``, ``times(10)`` makes 10 runs and
-        returns their times. Each run repeats the calls `number` times, and its time is divided by
-        `number`. The argument `repeats` is the wanted number of repeats, or "auto".
+        returns their times. Each run repeats the calls `number` times, and the time of the run is
+        divided by `number`. The argument `repeats` is the wanted number of repeats, or "auto".
 
         With `graph`, a CUDA graph repeats the calls. Otherwise, the host repeats them.
         """

@@ -1,4 +1,4 @@
-"""Reads the names of the variants and libraries that a benchmark times."""
+"""Reads and checks the names of the rows of a benchmark, such as ``"split_k tile=32"``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RowRequest:
 
     @property
     def is_peer(self) -> bool:
-        """Whether this row times another library, not a variant of this package."""
+        """Whether this row is for another library, such as CuPy, not for a variant."""
         return self.variant in PEERS
 
 
@@ -49,8 +49,9 @@ def row_requests(
 ) -> tuple[RowRequest, ...]:
     """Check the names and the options of a benchmark. Return a request for each row.
 
-    `variants` are the names that the caller wrote. `options` are the options of all rows. Each
-    option must be an option of at least one variant.
+    `variants` are the names that the caller wrote. `options` are the options that were
+    passed for all rows. Each of them must belong to at least one of the variants. The other
+    variants ignore it.
     """
     names = _all(operation, options) if variants is None else _listed(operation, variants)
     definition = table.operation(operation)
@@ -87,7 +88,7 @@ def _all(operation: str, options: Mapping[str, Any]) -> tuple[RowRequest, ...]:
 
 
 def rows_of_calls(operation: str, variants: Sequence[str]) -> tuple[str, ...]:
-    """Check the row names of a benchmark that times whole calls, and return the names."""
+    """Check the names of the rows in a benchmark of whole calls, and return the names."""
     rows = _texts(variants)
     for row in rows:
         if row not in calls.ROWS[operation]:

@@ -214,8 +214,8 @@ def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str,
 def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None:
     """Check that a device can run the variant `entry` for a dtype.
 
-    If the variant does not accept the dtype, raise TypeError. If the device cannot run it, raise
-    DeviceUnavailable.
+    If the variant does not accept the dtype, raise TypeError. If the device cannot run the variant,
+    raise DeviceUnavailable.
     """
     if (error := _why_not(entry, device, dtype)) is not None:
         raise error
@@ -245,7 +245,7 @@ def operations() -> tuple[str, ...]:
 
 
 def is_best(variant: str) -> bool:
-    """Return whether `variant` is "best", which stands for the fastest variant of a call."""
+    """Return whether `variant` is "best". This name stands for the fastest variant of a call."""
     return require.text("variant", variant) == BEST
 
 

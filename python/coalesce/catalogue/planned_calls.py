@@ -75,8 +75,9 @@ def run(
     """Execute the plan of a call. If there is no plan yet, make it.
 
     Return a pair: the result, and the device. If the call cannot be planned, the result is None.
-    Then the caller must run the operation without a plan. The device in the pair is the `Device`
-    that was chosen for the call. If none was chosen yet, it is the argument `device`.
+    Then the caller must run the operation without a plan. The second item of the pair is the
+    `Device` that was chosen for the call. If none was chosen yet, the second item is the argument
+    `device`.
 
     A call can be planned under these conditions:
 

@@ -1,6 +1,6 @@
 """The table of operations. It has the arguments of each operation, and the function that runs it.
 
-The package runs, times, profiles, traces and checks operations through this table. For all of these
+The package uses this table to run, measure, profile, trace or check an operation. For all of these
 purposes, it calls the same function of the operation. Only the options of `Run` differ. For
 example, a profile passes its own `launcher`, a function that is called for each launch.
 """

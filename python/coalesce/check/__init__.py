@@ -262,7 +262,10 @@ class Findings(Sequence[Finding]):
 
 
 class CheckError(CoalesceError):
-    """Raised by `Findings.raise_if_any`. The message is the report of the `findings`."""
+    """Raised by `Findings.raise_if_any`.
+
+    The message is the report. The attribute `findings` has the findings.
+    """
 
     def __init__(self, message: str, findings: Findings) -> None:
         super().__init__(message)

@@ -95,7 +95,7 @@ def flag(name: str, value: Any) -> bool:
 def integer(name: str, value: Any) -> int:
     """Check that a value is an integer, and return it as an int.
 
-    The integer may have any type, such as `numpy.int32`, but not bool.
+    Any integer type is accepted, such as `numpy.int32`, but not bool.
     """
     if type(value) is int:
         return value
@@ -215,7 +215,7 @@ def limit(name: str, value: Any, what: str) -> int | None:
 
 
 def runs(value: Any) -> int | Literal["auto"]:
-    """Check a number of timed runs, and return it: an int from 1 to 2**31 - 1, or "auto"."""
+    """Check how many runs to time, and return it: an int from 1 to 2**31 - 1, or "auto"."""
     if isinstance(value, str) and value == "auto":
         return "auto"
     try:

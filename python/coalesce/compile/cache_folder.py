@@ -83,7 +83,7 @@ def place() -> Path:
 def read(name: str) -> bytes | None:
     """Return the contents of an entry, or None if there is no such entry.
 
-    The modification time of the file is set to now, as the time of the entry's last use.
+    The modification time of the file is set to now. It says when the entry was last used.
     """
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
         handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)

@@ -3,8 +3,9 @@
 A cubin is a file with machine code for a GPU, in the format ELF (System V ABI).
 
 Registers: the section ``.nv.info`` is a sequence of records. Each record begins with four bytes:
-its format, its attribute, and the size of the rest. A record with attribute 0x2f has the number of
-a kernel's symbol and the registers per thread. `cuobjdump -elf` calls it EIATTR_REGCOUNT.
+its format, its attribute, and the size of the rest. A record with attribute 0x2f has the index of
+a kernel's symbol and the registers per thread. `cuobjdump -elf` calls this attribute
+EIATTR_REGCOUNT.
 
 Addresses: a pointer to a function contains the function's address. NVIDIA does not publish how the
 assembler chooses these addresses. The following rule comes from assembling small modules (CUDA 13):

@@ -47,8 +47,8 @@ def replacements(text: str, options: Sequence[str] = ()) -> dict[str, str]:
     """Return the definitions in a source and in the compiler's options (such as ``-DN=4``).
 
     The result is a dict from each name to its definition. For a class, the definition is the name
-    itself. A definition that is not certain is `UNKNOWN`. `text` is the source after
-    `declarations.bare`, which removes comments.
+    itself. A definition that is not certain is `UNKNOWN`. `text` is the result of
+    `declarations.bare`: the source without comments and without the contents of string literals.
     """
     values_of: dict[str, list[str]] = {}
     for name, value in _of_options(options):

@@ -63,7 +63,7 @@ class Board:
     groups : list of (list of int)
         The active lanes of each group. Groups without active lanes are left out.
     words : list of (list of Word)
-        The words that each of these groups accesses.
+        For each group, the words that its lanes access.
     """
 
     group_kind: str

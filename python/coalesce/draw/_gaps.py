@@ -47,7 +47,7 @@ def shorten(wanted: Iterable[int], extent: int, most: int) -> list[Item]:
 
 
 def inside(items: list[Item]) -> list[Item]:
-    """Remove a `Gap` at the beginning and at the end, and return the other items.
+    """Return the items, but without a `Gap` at the beginning or at the end.
 
     `items` is a result of `shorten`.
     """

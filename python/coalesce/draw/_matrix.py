@@ -218,9 +218,10 @@ class Window:
 
 
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
-    """Choose the rows and columns of a matrix to show, at most `most` of each.
+    """Choose the rows and columns of a matrix that the picture shows.
 
-    `matrices` has the same matrix once for each frame. These rows and columns are shown:
+    `most` is the largest number of rows, and also of columns, that the picture may show. `matrices`
+    has the same matrix once for each frame. These rows and columns are shown:
 
     - rows and columns with a cell that is accessed in a frame
     - rows and columns with a cell that is moved because its sector is accessed

@@ -38,7 +38,7 @@ class Strip:
     lines : list of int
         The addresses of the cache lines.
     scale : float
-        How many pixels wide a byte is, in sectors that are moved.
+        The width of a byte in pixels. (In sectors that are not moved, a byte may be narrower.)
     cells : dict of int to (float, float)
         The key is the address of a sector. The value is a pair: the x coordinate of the sector's
         left edge, and the sector's width.

@@ -54,7 +54,7 @@ class Modelled:
         The traffic of the caches, such as ``"l2_reads"`` in sectors or ``"dram_read_bytes"``.
         ``"blocks"`` is the number of blocks. The model of the caches may use only some of these
         blocks; ``"blocks_replayed"`` says how many. ``coalesce::model::CacheCounts``
-        describes all keys. None if the caches were not modelled.
+        describes all keys. `caches` is None if the caches were not modelled.
 
     Examples
     --------

@@ -45,8 +45,8 @@ def run(
     """Run a kernel on the simulator, and return its counts and its modelled time.
 
     `entry` is the kernel's name in the PTX, and `name` is its name in the progress bar. With
-    `counts`, the simulator counts the memory accesses. If `runs` is not None, it also models the
-    time. `arguments` come from `arguments.prepare`. For the other parameters, see
+    `counts`, the simulator counts the memory accesses. If `runs` is not None, the simulator also
+    models the time. `arguments` come from `arguments.prepare`. For the other parameters, see
     `coalesce.Kernel.launch`.
     """
     timed = runs is not None
@@ -90,7 +90,7 @@ def packed(
     """Return the arguments in the form that the simulator in C++ needs.
 
     `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask has
-    a bool for each byte of this array. It is True if the byte was never written.
+    a bool for each byte of this argument's array: True if the byte was never written.
     """
     masks = undefined or {}
     return [
@@ -147,8 +147,8 @@ def check_places(
 def device_of(arguments: Sequence[Argument]) -> str | None:
     """Return the name of the simulated GPU whose memory holds an argument, such as "sim:h200".
 
-    If several arguments are in the memory of simulated GPUs, the first one counts. If there are
-    none, return None.
+    If several arguments are in the memory of simulated GPUs, return the GPU of the first of these
+    arguments. If there are none, return None.
     """
     for argument in arguments:
         if isinstance(argument, HostArray) and (

@@ -74,7 +74,7 @@ def sweep(
     ImportError
         matplotlib is not installed.
     ValueError
-        There is no such pattern, it does not support a value, or `ax` has too few Axes.
+        There is no such pattern, the pattern does not support a value, or `ax` has too few Axes.
 
     Examples
     --------
@@ -152,8 +152,8 @@ def bars(
     values : mapping of str to float
         Maps the name of each bar to its value. Values must be finite and at least 0.
     modelled : bool or iterable of str
-        The names of the bars that show estimates. True means that all bars do. These bars are
-        hatched, and the legend says so.
+        The names of the bars that show estimates. If True, all bars show estimates. Bars of
+        estimates are hatched, and the legend says so.
     label : str
         The label of the axis. It should name the quantity and the unit.
     format : str or callable

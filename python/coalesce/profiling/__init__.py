@@ -74,18 +74,18 @@ def profile(
         notebooks show a bar after two seconds.
     caches : bool
         Whether to model the caches: their hit rates, the sectors of L2, the bytes of DRAM, and the
-        time. A profile with the caches takes up to twice as long as one without. Caches are not
-        modelled with `sample` or `executor`, because they depend on all blocks and on the order in
-        which a GPU runs the blocks.
+        time. A profile with the caches takes up to twice as long as a profile without them.
+        Caches are not modelled with `sample` or `executor`, because they depend on all blocks and
+        on the order in which a GPU runs the blocks.
     **options
         Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 
     Returns
     -------
     Profile
-        The profile of the operation's main kernel. A call may also launch other kernels, to
-        transpose a matrix before or to add up partial sums afterwards. `Profile.preparation` has
-        their profiles.
+        The profile of the operation's main kernel. A call may also launch other kernels: to
+        transpose a matrix before the main kernel, or to add up partial sums after it.
+        `Profile.preparation` has the profiles of these other kernels.
 
     Raises
     ------

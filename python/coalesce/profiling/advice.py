@@ -91,7 +91,8 @@ def sentence(access: Access) -> str:
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
     """Yield an (access, text) pair for each access of a line. The text describes the access.
 
-    If several accesses have the same sentence, only the text of the first access contains it.
+    A text consists of sentences. A sentence that several accesses have is only in the text of the
+    first of them.
     """
     seen: set[str] = set()
     for access in accesses:

@@ -53,9 +53,9 @@ class Pattern:
         - ``"misaligned"``: contiguous, but not from the start of a sector. So the lanes touch one
           sector more than needed;
         - ``"partial"``: contiguous, but some lanes in between are inactive;
-        - ``"permuted"``: contiguous, but in another order;
+        - ``"permuted"``: the lanes access contiguous elements, but not in the order of the lanes;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
-        - ``"field"``: each lane accesses another structure, and in it the field of the same name;
+        - ``"field"``: lane i accesses structure i, and all lanes the same field: ``a[i].x``;
         - ``"runs"``: neighbouring lanes access neighbouring elements, but only in groups of a few
           lanes, for example because the block is narrow;
         - ``"broadcast"``: all lanes access the same address;

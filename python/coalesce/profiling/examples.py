@@ -40,7 +40,7 @@ class Example:
     block : tuple of int
         The blockIdx, as (x, y, z).
     warp : int
-        The number of the warp in its block.
+        The index of the warp in its block.
     space, kind : str
         The memory and the kind of access, as in `Instruction`.
     width : int
@@ -298,9 +298,10 @@ class Examples(Sequence[Example]):
 
 
 def examples(trace: Trace) -> Mapping[int, Examples]:
-    """Return a dict from instructions to their examples. An example is an event of the trace.
+    """Return a dict from the indices of instructions to their examples.
 
-    A key is the number of an instruction: its row in `Counts.table()`.
+    An example is an event of the trace. The index of an instruction is the index of its row in
+    `Counts.table()`.
     """
     events: dict[int, list[int]] = {}
     for event, instruction in enumerate(trace.instruction.tolist()):

@@ -63,13 +63,13 @@ class Instruction:
         `accesses` is the number of lanes that accessed memory, and `bytes` is the number of bytes
         that they asked for. Both are summed over the requests.
     sectors, lines : int
-        The number of distinct 32-byte sectors, and of distinct 128-byte lines, that a request
+        The number of distinct 32-byte sectors, and of distinct 128-byte cache lines, that a request
         touched. Both are summed over the requests.
     wavefronts : int
         The number of cycles in which shared memory served the requests.
     ideal : int
         The number of sectors that the requests would need if the lanes' elements were adjacent. For
-        shared memory, the number of wavefronts.
+        shared memory, the number of wavefronts that they would need.
     merged : int
         How many PTX instructions the assembler merged into this instruction. It is 1 if nothing was
         merged.
@@ -340,7 +340,7 @@ class Line:
 
     @property
     def bank_conflicts(self) -> int:
-        """The extra wavefronts in shared memory, which adjacent elements would not need."""
+        """The wavefronts of shared memory that adjacent elements would not need."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property

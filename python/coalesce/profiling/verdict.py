@@ -123,7 +123,10 @@ _ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "
 
 
 def verdict(accesses: Sequence[Access]) -> list[Sentence]:
-    """Return a sentence for each memory that the kernel accesses, first those about waste."""
+    """Return a sentence for each memory that the kernel accesses.
+
+    Sentences about waste come first.
+    """
     findings = []
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]

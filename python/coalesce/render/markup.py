@@ -132,12 +132,12 @@ class Drawing(Protocol):
 
 
 def image(picture: Drawing) -> Markup:
-    """Return a picture as HTML. A page without pictures shows the picture's headline."""
+    """Return a picture as HTML. If a page removes pictures, it shows the picture's headline."""
     return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 
 def image_of(svg: str, alt: str, style: str = "max-width:100%", **attributes: str) -> Markup:
-    """Return an ``<img>`` that contains the whole SVG. `alt` replaces a missing image.
+    """Return an ``<img>`` that contains the whole SVG. `alt` is shown if the image is missing.
 
     `style` is CSS, and `attributes` are other attributes of the element.
     """

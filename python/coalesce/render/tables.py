@@ -50,5 +50,5 @@ def table(
 def as_text(
     columns: Sequence[str], rows: Sequence[Sequence[str]], wrap: Collection[str] = ()
 ) -> str:
-    """Return a table as text, for example for `repr`. It has the parameters of `table`."""
+    """Return a table as text, for example for `repr`. The parameters are those of `table`."""
     return console.shown(table(columns, rows, wrap=wrap))

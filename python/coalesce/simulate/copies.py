@@ -25,8 +25,8 @@ def undrawn_read(
 
     The sentence is empty if they can be drawn. Each lane copies `width` bytes from an address of
     `addresses` (global memory) to an address of `target` (shared memory). Bit i of `mask` is set if
-    lane i reads, and bit i of `target_mask` if it writes. `target_mask` is 0 if `target` is not
-    known. `opcode` is the opcode of the copy.
+    lane i reads, and bit i of `target_mask` is set if lane i writes. `target_mask` is 0 if `target`
+    is not known. `opcode` is the opcode of the copy.
     """
     why = "There is no picture: the copy bypasses L1, so its sectors depend on where it writes to."
     counted = model.counted_sectors(addresses, width, mask, "copy", opcode, target, target_mask)
@@ -54,8 +54,8 @@ def undrawn_write(
 
     The sentence is empty if they can be drawn. Each lane copies `width` bytes from an address of
     `source` (global memory) to an address of `addresses` (shared memory). Bit i of `mask` is set if
-    lane i writes, and bit i of `source_mask` if it reads. `source_mask` is 0 if `source` is not
-    known. `opcode` is the opcode of the copy.
+    lane i writes, and bit i of `source_mask` is set if lane i reads. `source_mask` is 0 if `source`
+    is not known. `opcode` is the opcode of the copy.
     """
     if _bypasses_l1(addresses, width, mask, opcode):
         return ""

@@ -406,10 +406,10 @@ class Trace:
         """Estimate how many cache lines the kernel would access on an AMD GPU.
 
         On AMD GPUs, a group of lanes that execute together is called a wavefront. Most wavefronts
-        have 64 lanes. Here, two neighbouring warps form a wavefront. For each instruction that
-        accesses global memory, the result has the number of accessed cache lines (of AMD's vector
-        L1 cache). This is an estimate: the kernel was compiled for an NVIDIA GPU, and the result
-        was not compared with an AMD GPU.
+        have 64 lanes. By default, two neighbouring warps are treated as one wavefront. For each
+        instruction that accesses global memory, the result has the number of accessed cache lines
+        (of AMD's vector L1 cache). This is an estimate: the kernel was compiled for an NVIDIA GPU,
+        and the result was not compared with an AMD GPU.
 
         Parameters
         ----------

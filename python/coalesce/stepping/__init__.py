@@ -76,7 +76,7 @@ class Step:
     Attributes
     ----------
     number : int
-        The number of the step, from 0. All warps of the block share these numbers.
+        The index of the step, from 0. The steps of all warps of the block are counted together.
     warp : int
         The number of the warp in its block.
     line : int
@@ -84,7 +84,8 @@ class Step:
     text : str
         The text of the source line.
     instruction, opcode : str
-        The PTX instruction, such as ``"ld.global.f32 %f1, [%rd4];"``, and its first word.
+        The PTX instruction, such as ``"ld.global.f32 %f1, [%rd4];"``, and its first word, here
+        ``"ld.global.f32"``.
     active : ndarray of shape (32,), bool
         The lanes that executed the instruction together. If the instruction has a predicate, such
         as ``@%p1``, it has no effect in the lanes where the predicate is false.
@@ -143,7 +144,7 @@ class Step:
     def events(self) -> Trace:
         """The memory accesses of this step: at most one, or two for an asynchronous copy.
 
-        It can be read only until the next step. Later, reading it raises LookupError.
+        The trace can be read only until the next step. Later, reading it raises LookupError.
         """
         return self._now().events
 
@@ -274,7 +275,7 @@ class Stepper:
 
     @property
     def active(self) -> Array:
-        """The lanes that execute the next instruction, as an array of shape (32,), bool."""
+        """The lanes that execute the selected warp's next instruction: shape (32,), bool."""
         return self.place.active
 
     @property
@@ -305,7 +306,8 @@ class Stepper:
         ------
         MemoryFault, LaunchError
             The kernel made a mistake, such as an access outside an array, or a barrier that some
-            threads never reach. The block stays at this instruction, and you can still inspect it.
+            threads never reach. The block stays at the instruction that failed, and you can
+            still inspect the block.
         """
         wanted = None if warp is None else self._checked_warp(warp)
         if wanted is None and self._chosen is not None:
@@ -427,7 +429,7 @@ class Stepper:
         register, or if it has diverged from the active lanes.
 
         The dtype of a predicate register is bool. For other registers, the dtype comes from the
-        instructions that use the register, or from the array that its value was loaded from. If
+        instructions that use the register, or from the array from which the register was loaded. If
         neither is known, the dtype is an unsigned integer.
 
         The dict has only registers whose value is still needed: the register was written, and a
@@ -439,8 +441,8 @@ class Stepper:
     def variables(self) -> dict[str, Array]:
         """The variables of the source, as a dict from names to masked arrays of 32 lanes.
 
-        The dict has the scalar parameters of the kernel, and variables that a line such as
-        ``x = a[i];`` assigns. Some variables are missing, because their register is not known. For
+        The dict has the scalar parameters of the kernel, and variables that get a value in a line
+        such as ``x = a[i];``. Some variables are missing, because their register is not known. For
         example, the compiler removed the variable, or merged its line with another line. Array
         arguments are in `arrays`.
         """
@@ -481,7 +483,8 @@ class Stepper:
         """The memory accesses of the last call of `step`, `run_to` and so on, as a `Trace`.
 
         You can draw the trace with ``coalesce.draw``. The parameter `limit` of `Kernel.step` limits
-        the number of accesses in the trace. ``events.omitted`` counts the other accesses.
+        the number of accesses in the trace. ``events.omitted`` is the number of accesses that
+        the trace leaves out.
         """
         if self._events is None:
             columns, omitted = self._open().take_events()

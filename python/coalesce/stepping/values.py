@@ -38,7 +38,7 @@ def is_bare(kind: str) -> bool:
 def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> Array:
     """Return the values of a register in all lanes, as a masked array.
 
-    `kind` is the PTX type of the register. `mask` has a bit for each lane that has a value, and
+    `kind` is the PTX type of the register. Bit i of `mask` is set if lane i has a value.
     `content` has the bytes of all lanes. `dtype` is the dtype of the values, or None if it is not
     known.
     """
