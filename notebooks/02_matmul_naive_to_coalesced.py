@@ -363,8 +363,8 @@ lessons.predict(
 # ## The same numbers from a GPU: Nsight Compute
 #
 # Nsight Compute (`ncu`) is NVIDIA's profiler for kernels. It needs a GPU and the permission to read the GPU's counters.
-# In coalesce, `metrics()` of a profile returns counts under the same names. These are commands from a tutorial, with
-# the metrics that matter here:
+# In coalesce, `metrics()` of a profile returns counts under the names of Nsight Compute. These are commands from a
+# tutorial, with the metrics that matter here:
 #
 # ```sh
 # ncu --metrics l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,\
@@ -521,7 +521,8 @@ print(lessons.exercise("gram").check(gram))
 #   touches 4 sectors. If their elements are a row apart, it touches 32 sectors.
 # - If L1 holds nearly all data, DRAM has little to do. But then L1 itself can be the limit. Always ask which resource is
 #   the limit.
-# - If you exchange `/` and `%`, the result is still right, but the kernel is slow. Count the sectors.
+# - If you exchange `/` and `%` where `row` and `col` are computed, the result is still right, but the kernel is slow.
+#   Count the sectors.
 
 # %%
 lessons.score()

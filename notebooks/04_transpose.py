@@ -38,7 +38,7 @@ a = rng.random((128, 128), dtype=np.float32)
 #
 # A warp moves 32 elements. If it reads them along a row of `a`, it must write them down a column of the result. If it
 # reads them down a column of `a`, it writes them along a row. So there are two simple kernels. Their blocks have 32 x 8
-# threads and move tiles of 32 x 32 elements, four per thread:
+# threads and move tiles of 32 x 32 elements, so each thread moves four elements:
 
 # %%
 lessons.code("transpose", "naive_read")
@@ -237,7 +237,7 @@ lessons.predict(
 #
 # In lesson 2, loads were fast if neighbouring lanes read neighbouring elements of a row. One tutorial draws a wrong
 # conclusion from this. It transposes `b` before the product, so that each *thread* walks along a row of the transposed
-# matrix. It promises 3 to 4 times the speed. Count the sectors:
+# matrix. The tutorial promises 3 to 4 times the speed. Count the sectors:
 
 # %%
 b = rng.random((128, 128), dtype=np.float32)

@@ -262,8 +262,8 @@ occupancy()
 #
 # ## The profiler's table of kernels
 #
-# A system profiler prints a table of kernels with their share of the total time. Some people conclude from this table
-# whether a kernel *accesses* memory well. Here is such a table, made of the times above:
+# A system profiler prints a table of kernels, with the share of each kernel in the total time. Some people conclude
+# from this table whether a kernel *accesses* memory well. Here is such a table, made of the times above:
 
 # %%
 both = [(f"{t.operation} {name}", t[name].kernel_ms) for t in (rows, columns) for name in t]
@@ -276,10 +276,10 @@ for name, ms in sorted(both, key=lambda row: -row[1]):
 #
 # ## The puzzle of 6.5 and 150 ms
 #
-# A tutorial computes both sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X). `row_sums` takes 165 ms,
-# `column_sums` takes 6.5 ms. In a second version of `row_sums`, each row has a block of its own, and the loads are
-# coalesced. But this version still takes 150 ms, and the author of the tutorial wonders why. Compute the bandwidth from
-# each time:
+# A tutorial computes the row sums and the column sums of a matrix of 16384 x 16384 floats on an AMD GPU (MI250X).
+# `row_sums` takes 165 ms, `column_sums` takes 6.5 ms. In a second version of `row_sums`, each row has a block of its
+# own, and the loads are coalesced. But this version still takes 150 ms, and the author of the tutorial wonders why.
+# Compute the bandwidth from each time:
 
 # %% tags=["counts"]
 size = 16384**2 * 4
@@ -336,8 +336,8 @@ lessons.predict(
 # %% [markdown]
 # ## The same in HIP
 #
-# HIP is AMD's counterpart of CUDA. The text of the kernel is the same. Only the functions that the host calls have other
-# names:
+# HIP is AMD's counterpart of CUDA. The text of the kernel is the same as in CUDA. Only the functions that the host
+# calls have other names:
 #
 # ```cpp
 # #include <hip/hip_runtime.h>
@@ -381,7 +381,7 @@ lessons.predict(
 # | bank conflicts? | wavefronts above the ideal | `SQ_LDS_BANK_CONFLICT` (cycles) |
 #
 # The question is the same as before: which memory do the lanes of *one* instruction touch? The next cell counts lines of
-# 128 bytes, for both sums of a matrix with rows of 256 floats.
+# 128 bytes, for the row sums and the column sums of a matrix with rows of 256 floats.
 
 
 # %% tags=["counts"]

@@ -36,7 +36,7 @@ class Transactions:
         The number of sectors that the same lanes would touch if their elements were adjacent.
     bytes_used, bytes_moved : int
         `bytes_used` is the number of distinct bytes that the lanes access. `bytes_moved` is the
-        number of bytes of the sectors.
+        number of bytes in the sectors that the lanes touch.
 
     Examples
     --------
@@ -247,7 +247,8 @@ def thread_index(threadIdx: Any, blockDim: int | Sequence[int]) -> Any:
     Returns
     -------
     int, or ndarray of shape (...)
-        The number, from 0. For an array of thread indices, an array of numbers.
+        The number of the thread; the first thread of a block is 0. For an array of thread indices,
+        an array of numbers.
 
     Raises
     ------

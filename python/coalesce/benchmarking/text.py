@@ -1,4 +1,4 @@
-"""Shows a benchmark as text: the table, then notes that explain its numbers."""
+"""Shows a benchmark as text: the table, then notes that explain the numbers."""
 
 from __future__ import annotations
 

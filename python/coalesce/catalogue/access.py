@@ -1,4 +1,4 @@
-"""Runs `coalesce.access`: checks the options of the access pattern, and launches its kernel."""
+"""Runs `coalesce.access`: checks the options of a pattern, and launches the pattern's kernel."""
 
 from __future__ import annotations
 

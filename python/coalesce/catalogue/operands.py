@@ -36,7 +36,7 @@ class Operand:
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
     def usable_as_is(self, alignment: int = 1) -> bool:
-        """Return whether a kernel can use the array itself. If not, it needs a copy.
+        """Return whether a kernel can use the array itself. If not, the kernel needs a copy.
 
         The array must be in C order without gaps. On the host, its elements must be aligned and in
         this machine's byte order. On a GPU, its address must be a multiple of `alignment` bytes.
@@ -71,7 +71,8 @@ def array(
     value
         What the caller passed.
     axes : str
-        The names of the dimensions, such as "(M, K)". Their number is checked.
+        The names of the dimensions, such as "(M, K)". The array must have one dimension for
+        each name.
     operation : str
         The name of the operation in messages.
     dtypes : sequence of dtype

@@ -41,8 +41,9 @@ class HostArray:
         The array that the kernel accesses. If `original` is C-contiguous and aligned, it is
         `original` itself. Otherwise, it is a copy.
     original : numpy.ndarray
-        The array that the caller passed. If the caller passed a pointer into an array, it is
-        this array (see `coalesce.arrays.pointer.whole_of`).
+        The array that the caller passed. If the caller passed a view that stands for a pointer
+        into an array, such as ``x[r:]``, `original` is the whole array `x` (see
+        `coalesce.arrays.pointer.whole_of`).
     written : bool
         Whether the kernel may write to the array. If it may, and `array` is a copy, `finish` copies
         the result to `original`.

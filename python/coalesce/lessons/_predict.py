@@ -164,11 +164,11 @@ def predict(
         A function that returns the right answer: a number, or one of `choices`. Text that the
         function prints is shown with the answer.
     choices : sequence of str
-        The possible answers. It is empty if the answer is a number.
+        The possible answers. Empty if the answer is a number.
     unit : str
         The unit of the answer.
     within : float
-        The largest relative error of a guess that counts as right.
+        A guess counts as right if its relative error is at most `within`.
     show : callable, optional
         A function that returns something to show with the answer: a picture, a profile, a table, or
         a list of these. Text that the function prints is shown, too.

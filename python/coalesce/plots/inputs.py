@@ -129,7 +129,7 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
 
 
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
-    """Return the point of a profile in a roofline, as a `Work`.
+    """Return the point that stands for a profile in a roofline, as a `Work`.
 
     `flops` has the number of floating-point operations of each kernel (see
     `coalesce.plots.roofline`). `name` is the name of the profile in error messages.

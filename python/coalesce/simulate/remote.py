@@ -3,7 +3,8 @@
 Each process gets a part of the blocks as a job. `concurrent.futures.Executor` starts the jobs. A
 job consists of the PTX, the machine code, the arguments, and the numbers of its blocks. It
 simulates these blocks on copies of the arrays, and returns the counts. Then the counts of all jobs
-are added. The sum is the same as the counts of one process, because each block is counted once.
+are added. The sum is the same as if one process counted all blocks, because each block is counted
+once.
 
 A block does not see what the blocks of other jobs write. This is correct only if blocks do not
 communicate. If they may communicate, the launch is refused (dependencies.py).
