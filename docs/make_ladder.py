@@ -61,7 +61,7 @@ def text(record: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) -
         "## The fastest rung of each shape",
         "",
         "The ratio is cuBLAS' time divided by the rung's time: above 1, the rung is faster. The",
-        "goal is the ratio that the rung should reach at least. [Goals](goals.md) lists all goals.",
+        "goal is the smallest ratio that the rung should reach. [Goals](goals.md) lists all goals.",
         "",
         *_shapes(record),
         "",
@@ -287,8 +287,8 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
   reached 47 instead of 43 TFLOP/s on an H100. But `split_k` is faster.
 
 **Next.** Avoid conflicts of register banks. If two successive multiply-adds have an operand in
-common, the second need not read it again. In the source, the multiply-adds have such an order,
-but ptxas, the assembler, changes the order.
+common, the second need not read it again. In the source, successive multiply-adds have an operand
+in common, but ptxas, the assembler, changes the order.
 
 ### `split_k`
 
@@ -313,8 +313,8 @@ its time (8.6 microseconds) outside the main loop: at its start, and at the end 
 - **Copies at different times.** A stage has several steps of k, and only a few copies start in each
   step. When all copies of a stage started at once, loads from shared memory had to wait, and the
   product of 1024 took 17 % longer.
-- **Loads written in PTX.** When the loads from shared memory were written in C++, NVRTC moved them,
-  and each compilation of the same source gave different machine code.
+- **Loads written in PTX.** An earlier version had the loads from shared memory in C++. NVRTC moved
+  these loads to other places, and each compilation of the same source gave different machine code.
 
 **Next.** Tensor maps could copy whole tiles of A. Then the kernel could transpose the tiles in
 shared memory, as `tensor_map` does.

@@ -342,7 +342,7 @@ print(lessons.exercise("which_warp").check(which_warp))
 # - The threads of a block are arranged in a line, in which x changes fastest. Each group of 32 successive threads of the
 #   line is a warp.
 # - Memory is accessed by warps. For every load ask: *which addresses do lanes 0, 1, 2, ... read?*
-# - A block's shape alone makes a kernel neither faster nor slower. What matters is which address each lane accesses.
+# - What matters is not the shape of a block, but which address each lane accesses.
 
 # %%
 lessons.score()

@@ -382,7 +382,7 @@ lessons.predict(
 # `blocktiled_2d`: a register tile has R x C elements. For each `k`, the thread needs R words of `a` and C words of `b`,
 # and uses them for R x C multiply-adds. With 8 x 8 elements, these are 16 words for 64 multiply-adds: a quarter of a word
 # per multiply-add. A thread now has 64 sums in registers, and a block computes 128 x 128 elements. The picture shows a
-# corner of its tiles.
+# corner of the block's tiles.
 
 
 # %%
@@ -576,7 +576,7 @@ lessons.predict(
 # The simulator executes `tma`, but it has no model of the time that copies by the TMA take. Therefore we count
 # something else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes how many
 # cycles a scheduler needs to issue them. Registers have banks, as shared memory has: a multiply-add that needs two
-# words of one bank takes two cycles. The computed cycles include these conflicts.
+# words from the same bank takes two cycles. The computed cycles include these conflicts.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")

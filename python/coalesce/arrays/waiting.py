@@ -37,8 +37,8 @@ def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> 
 def wait_reporter(gpu: Any) -> AbstractContextManager[Report | None]:
     """Return a context manager that shows the name of the running kernel if a wait takes long.
 
-    In ``with wait_reporter(gpu) as report``, `report` is a function. The caller must call `report`
-    again and again during the wait. `coalesce.common.progress.reporter` describes its arguments. If
-    nothing is to be shown, `report` is None.
+    Use it as ``with wait_reporter(gpu) as report``. If nothing is to be shown, `report` is None.
+    Otherwise, it is a function that the caller must call again and again during the wait.
+    `coalesce.common.progress.reporter` describes the arguments of `report`.
     """
     return reporter(None, f"running kernel `{gpu.last_kernel}` on cuda:{gpu.ordinal}", GPU)

@@ -1,6 +1,6 @@
 """Runs cuBLAS and the driver's copy on the arrays of a benchmark in GPU memory.
 
-A benchmark can compare both with the variants of this package. They are called "peers".
+A benchmark can compare the variants of this package with cuBLAS and this copy, its "peers".
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def benchmark(
     options: Mapping[str, Any],
     settings: BenchmarkSettings,
 ) -> Benchmark:
-    """Time the variants of an operation. See `coalesce.benchmark`."""
+    """Run the variants of an operation, and record their times. See `coalesce.benchmark`."""
     catalogue.check_operation(operation, WHOLE_CALLS)
     settings.check()
     options = {name: value for name, value in options.items() if value is not None}

@@ -41,7 +41,7 @@ def library(name: str = "libcudart.so") -> Path:
 
 
 def link_libraries(folder: Path) -> None:
-    """Put links into a folder that point to this package's libraries.
+    """Put links to this package's libraries into a folder.
 
     The links have the names of NVIDIA's libraries. Therefore programs load this package's libraries
     in place of NVIDIA's.

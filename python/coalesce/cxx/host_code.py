@@ -81,7 +81,8 @@ class DeviceCode:
         The names of headers that were not found.
     host_names : dict
         The host functions and host variables that device code uses by mistake. A kernel
-        that uses them does not compile. The dict has the line of the definition for each name.
+        that uses them does not compile. The dict maps each name to the line number of its
+        definition.
     expressions : tuple of str
         The instantiations of kernel templates that the host code launches: ``"scale<float, 4>"``.
     kernels : tuple of str

@@ -67,7 +67,7 @@ def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
     """Return the arguments of a Numba kernel. They are read from its mangled name, `entry`.
 
     `count` is the number of parameters in the PTX. Return None if another compiler made the name,
-    or if the arguments in the name do not need exactly `count` parameters.
+    or if the arguments in the name need more or fewer than `count` parameters.
     """
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.

@@ -177,8 +177,8 @@ def _instantiation(source: str, name: str = r"\w+") -> str:
 def as_compiled(name: str, instances: Iterable[str]) -> str:
     """Return the instantiation that `name` means: ``"k<2,true>"`` means ``"k<2, true>"``.
 
-    `instances` are the compiled instantiations. If none of them equals `name` apart from spaces,
-    return `name`.
+    `instances` are the compiled instantiations. Spaces are ignored in the comparison. If no
+    instantiation is equal to `name`, return `name`.
     """
     same = [known for known in instances if _words_of(known) == _words_of(name)]
     return name if name in same or not same else same[0]

@@ -6,8 +6,8 @@ The counts of the machine code are equal to the counters of a GPU, with two exce
   whether diverged lanes reconverge.
 - For some accesses, the formula of a counter is not known, or no counters were recorded.
 
-The rules in this file say which counts of a kernel are such exceptions. The rules were made from
-the recordings in tests/data. All other counts are called exact.
+The rules in this file say which counts of a kernel are exceptions. All other counts are called
+exact. The rules were made from the recordings in tests/data.
 `tests/python/test_hardware_counters.py` compares the exact counts with the recordings.
 """
 

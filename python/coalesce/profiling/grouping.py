@@ -141,7 +141,7 @@ def lines(
 
     `rows` are the instructions, and `source` is the text of the kernel's file. `advise` is a
     function that returns the sentence about an access. `errors` is a function that returns the
-    standard error of a sum (see `Errors`), or None if the counts are not estimates.
+    standard error of a sum (see `Errors`). If the counts are not estimates, `errors` is None.
     """
     column = rows.column
     totals = {"sectors": 0, "wavefronts": 0}

@@ -43,7 +43,7 @@ class Profile(ProfileData, Assertions):
         the kernel.
     not_modelled : str
         Why the models cannot estimate the time of this kernel, for example because it has bulk
-        copies. Empty if they can.
+        copies. Empty if the models can estimate the time.
     measured_ms : float or None
         If `device` is a GPU: the median time on this GPU in milliseconds, timed by CUDA events.
     preparation : tuple of Profile
@@ -72,8 +72,8 @@ class Profile(ProfileData, Assertions):
         Parameters
         ----------
         width : int
-            The width of the text in columns. A number below 80 counts as 80, and a number above 100
-            as 100.
+            The width of the text in columns. A width below 80 is treated as 80, and a width above
+            100 as 100.
         color : bool
             Whether to colour the text with escape sequences for terminals.
 
@@ -125,9 +125,9 @@ class Profile(ProfileData, Assertions):
             - ``modelled``: None, or the attributes of `Modelled`;
             - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
             - ``verdict``, ``metrics``, ``inexact``: the results of the methods;
-            - ``lines``: a list with a dict for each `Line`. It contains the line's attributes. Its
-              item ``accesses`` is a list with a dict for each `Access`. This dict contains the
-              access's attributes, a dict ``pattern``, and a dict ``example`` (with ``block``,
+            - ``lines``: a list with a dict for each `Line`. This dict contains the attributes of
+              the line. Under the key ``accesses``, it has a list with a dict for each `Access`: the
+              attributes of the access, a dict ``pattern``, and a dict ``example`` (with ``block``,
               ``warp``, ``mask`` and ``addresses``);
             - ``instructions``: for each `Instruction`, a dict of its attributes;
             - ``preparation``: for each profile in `preparation`, a dict like this one.
@@ -141,7 +141,7 @@ class Profile(ProfileData, Assertions):
         ----------
         by : {"access", "line", "instruction"}
             What a row of the DataFrame shows: an `Access`, a `Line` or an `Instruction`. The
-            columns are its attributes.
+            columns are the attributes of this object.
 
         Returns
         -------

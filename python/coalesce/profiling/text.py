@@ -34,7 +34,7 @@ _ROOMY = 98  # a report of at least this width has room for large numbers with c
 
 
 def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
-    """Yield the parts of the report: the title, the verdict, the table, the lines and the notes."""
+    """Yield the parts of the report: title, verdict, table, source lines and notes."""
     yield Text(profile.title, BOLD)
     yield Text(launch(profile), FAINT)
     if profile.estimate is not None:

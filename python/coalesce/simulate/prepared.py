@@ -161,8 +161,8 @@ class Prepared:
         """Return recorded events as a `Trace`.
 
         `columns` is a dict with an array for each attribute of the events, such as "mask". `table`
-        is `Counts.table()` of the kernel, which has its instructions. `memory` is the same as for
-        `arrays`. `omitted` is the number of events that were not recorded.
+        is the result of `Counts.table()`: the instructions of the kernel. `memory` is the same as
+        for `arrays`. `omitted` is the number of events that were not recorded.
         """
         trace = Trace(
             columns,

@@ -42,9 +42,9 @@ class ListedInstruction:
 
 
 class Register(NamedTuple):
-    """A PTX register: the number of the function that uses it, and its name, such as "%f1".
+    """A PTX register: the index of the function that uses it, and its name, such as "%f1".
 
-    The number is needed because two functions may have registers of the same name.
+    The index is needed because two functions may have registers of the same name.
     """
 
     function: int
