@@ -41,9 +41,9 @@ rng = np.random.default_rng(0)
 #
 # Take matrices of 8 x 8 elements, and divide them into squares of 4 x 4, called **tiles**. Block (0, 0) computes the
 # upper left tile of the result. For this, it needs 4 rows of `a` and 4 columns of `b`. It loads them in two **phases**:
-# one tile of `a` and one tile of `b` per phase. In each phase, each of its 16 threads loads one element of `a` and one
-# of `b`, and stores them in shared memory. The threads wait until all elements are stored. Then each thread can use all
-# elements of both tiles.
+# one tile of `a` and one tile of `b` per phase. In each phase, each of the block's 16 threads loads one element of `a`
+# and one of `b`, and stores them in shared memory. The threads wait until all elements are stored. Then each thread can
+# use all elements of both tiles.
 
 # %%
 T = 4
@@ -384,7 +384,7 @@ lessons.predict(
 )
 
 # %% [markdown]
-# How do you find the share of the memory's peak that a kernel reaches? Take the bytes that *the memory* delivered
+# Which share of the peak bandwidth does a kernel really reach? Take the bytes that *the memory* delivered
 # (`dram__bytes_read.sum`), not the bytes that the threads read. Divide them by the time, and divide the result by the
 # peak bandwidth.
 #

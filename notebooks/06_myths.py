@@ -165,9 +165,9 @@ lessons.predict(
 # %% [markdown]
 # ## 6. "The tiled kernel's load of B is strided; write the tile transposed and it coalesces"
 #
-# A tutorial promises that this change alone raises the speed from 300 to nearly 2,000 GFLOP/s. The reason, it says, is
-# that the change "reduces the number of load and store instructions". Here is the tiled kernel with the tile of `b`
-# written by columns:
+# A tutorial promises that a transposed tile alone raises the speed from 300 to nearly 2,000 GFLOP/s. The reason, it
+# says, is that this change "reduces the number of load and store instructions". Here is the tiled kernel with the tile
+# of `b` written by columns:
 
 # %%
 lessons.code("matmul", "tiled_transposed")
@@ -241,7 +241,7 @@ lessons.predict(
 # ## 7. "Once it is in shared memory, any order of access is fast"
 #
 # In this kernel, `b` is stored column by column. The lanes load a tile of `b` along its columns, so the loads coalesce.
-# Then they read the tile across the columns.
+# Then the lanes read the tile across the columns.
 
 # %%
 lessons.code("matmul", "corner_turned")

@@ -180,7 +180,7 @@ def devices() -> list[Device]:
 
 
 def modelled_gpu(device: Device) -> str:
-    """Return the name of the simulated GPU that stands for a device in models, such as ``"h200"``.
+    """Return the name of the simulated GPU that represents `device` in models: ``"h200"``.
 
     - For a simulated GPU, this is its own name.
     - For a real H200, it is the simulated H200, and so on.

@@ -70,7 +70,7 @@ def info_of(operand: Operand) -> ArrayInfo:
 def compare(
     candidate: Candidate, exact: Reference, result: np.ndarray[Any, Any], tolerance: float
 ) -> None:
-    """Compare a result with the result of NumPy. Store the errors in the candidate."""
+    """Compare `result` with `exact`, the result of NumPy. Store the errors in the candidate."""
     candidate.error = exact.error(result)
     candidate.norm_error = exact.norm_error(result)
     candidate.correct = candidate.error <= tolerance

@@ -222,7 +222,7 @@ def closing(text: str, place: int) -> int:
 def split(text: str) -> list[str]:
     """Split a list of parameters or arguments at its commas, but not at commas inside brackets.
 
-    The list "void" has no items.
+    For the text "void", the result is an empty list.
     """
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):

@@ -109,8 +109,8 @@ def layout_of(text: str) -> Layout:
 def device_words(macros: dict[str, set[str]]) -> set[str]:
     """Return the words that mark device code: ``__global__``, ``__device__`` and so on.
 
-    `macros` is a dict from the name of each macro to the words of its definition. The result also
-    has the macros whose definition contains such a word.
+    `macros` is a dict from the name of each macro to the words of its definition. If a definition
+    contains a word that marks device code, the name of the macro is in the result, too.
     """
     device = set(_DEVICE_WORDS)
     while more := {name for name, words in macros.items() if words & device} - device:

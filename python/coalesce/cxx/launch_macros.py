@@ -1,4 +1,4 @@
-"""Expands those macros of the host code that launch kernels.
+"""Expands the macros in host code whose definitions launch kernels.
 
 For example, ``RUN(k)`` may become ``k<<<1, 32>>>()``. The module `launches` finds the launches in
 the expanded text.

@@ -52,7 +52,7 @@ def warp_access(
     kind : {"load", "store", "atomic", "copy"}
         The kind of access. If several lanes update the same element with an atomic, the sector of
         this element is moved several times. ``"copy"`` is an asynchronous copy that reads from
-        these addresses.
+        `addresses`.
     title : str, optional
         A line above the headline, such as the source line.
     array : str, optional

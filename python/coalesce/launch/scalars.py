@@ -3,7 +3,8 @@
 A conversion must not lose anything that the user expects to keep. The rules are:
 
 - An integer is converted to any type that holds its value exactly.
-- A NumPy float is converted to a floating type with at least as many bits.
+- A NumPy float is converted to a floating type of the same size or larger: float32 to float64,
+  but not float64 to float32.
 - A Python float is converted to any floating type whose range includes it. It may be rounded,
   because Python has no float32.
 - A boolean is converted to integers, but not to floats.

@@ -53,8 +53,8 @@ class Case:
 class Demand:
     """A limit for one count of the kernel of an exercise.
 
-    `judge` compares the profile with the limit. If the count is too large, it raises
-    AssertionError. The message shows the lines that cause this.
+    `judge` compares the profile with the limit. If the count is too large, `judge` raises
+    AssertionError. The message shows the source lines that cost too much.
     """
 
     text: str
@@ -76,8 +76,9 @@ class Verdict:
     text : str
         What is wrong. If the exercise is solved, the counts.
     help : str
-        The Python call that shows a hint: ``"lessons.exercise('brighten').hint(1)"``. After each
-        failed check, this call shows the next hint. After the last hint, it shows the solution.
+        The Python call that shows a hint: ``"lessons.exercise('brighten').hint(1)"``. If the next
+        check fails, too, its verdict has the call for ``hint(2)``, and so on. After the last hint,
+        `help` is the call for the solution.
 
     Examples
     --------
@@ -143,7 +144,7 @@ class Exercise:
 
     @property
     def demands(self) -> tuple[str, ...]:
-        """The demands of the exercise: a sentence for each limit of a count."""
+        """What a solution must fulfil: one sentence for each count that has a limit."""
         return tuple(demand.text for demand in self._demands)
 
     @property

@@ -1,7 +1,7 @@
 """The wrong results of common mistakes in the exercises, each with a sentence about the mistake.
 
-If a reader's kernel computes one of these wrong results, the check shows the sentence. It names the
-mistake, and often asks a question. It does not give the solution.
+If a reader's kernel computes one of these wrong results, the check shows the sentence. The sentence
+names the mistake, and often asks a question. It does not give the solution.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shows a comparison as text: a table of quantities, then the changed lines, as in a diff."""
+"""Shows a comparison as text: a table, then the lines whose costs differ, as in a diff."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME, _VALUE, _CHANGE = 34, 15, 12
 
 
 def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
-    """Yield the parts of the text: the table, and the changed lines of each profile."""
+    """Yield the parts of the text: the table, and the lines of each profile whose costs differ."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
         if (note := estimated(profile)) is not None:
@@ -89,7 +89,7 @@ def changed(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def unchanged(first: str, other: str, lines: int) -> str:
-    """Return a sentence which says that no line changed its cost.
+    """Return a sentence which says that every line has the same cost in both profiles.
 
     `first` and `other` are the names of the two profiles. `lines` is the number of lines that
     access memory.
