@@ -107,7 +107,7 @@ def access(
     pattern : str
         One of ``variants("access").names``.
     offset : int, default 1
-        The number of elements at the start of x that are not copied, from 0 to n.
+        How many elements at the start of x are not copied: an integer from 0 to n.
     stride : int, default 2
         The distance in elements between the elements of neighbouring lanes, at least 1.
     order : sequence of 32 int, default 31 to 0
