@@ -153,8 +153,8 @@ lessons.predict(
 
 # %% [markdown]
 # The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then
-# look at line 28 of the source. For each of the two loads of this line, the report shows how many sectors a request
-# touches, and how many would be enough.
+# look at line 28 of the source. For each of the two loads of this line, the report shows how many sectors each
+# request touches, and how many would be enough.
 
 # %%
 p_naive

@@ -25,6 +25,7 @@ class ContentionObserver {
     explicit ContentionObserver(const sim::Program& program, GroupedCounts* groups = nullptr);
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
+        // Only atomics can be in such a loop. For other accesses, the look-up is left out.
         if (e.access == sim::Access::atomic && spins_[e.pc]) [[unlikely]]
             contend(w, e);
     }

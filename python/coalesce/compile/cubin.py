@@ -33,7 +33,7 @@ _NULL = 1
 
 
 def registers(cubin: bytes | None, entry: str) -> int:
-    """Return how many registers a thread of the kernel with the name `entry` uses.
+    """Return the number of registers that each thread of the kernel `entry` uses.
 
     The result is 0 if this is not known, for example if `cubin` is None.
 

@@ -1,6 +1,6 @@
 """Reads the types and shapes of variables in device memory from a CUDA C++ source.
 
-PTX has only the size of a variable in bytes. Two features need more, the type and the shape:
+PTX has only the size of a variable in bytes. Two features also need its type and its shape:
 
 - `Kernel.globals` returns the `__device__` and `__constant__` variables as arrays.
 - Reports name elements of `__shared__` variables, such as ``tile[3, 5]``. If a shape from the

@@ -60,8 +60,8 @@ class Example:
         For an asynchronous copy, the addresses in shared memory to which the 32 lanes copy. Empty
         for other accesses.
     target_mask : int
-        The lanes that write to `target`. These are the lanes of `mask`, and also lanes that read
-        nothing and write zeros.
+        The lanes that write to `target`: the lanes of `mask`, which copy, and lanes outside
+        `mask` that only write zeros.
 
     Examples
     --------

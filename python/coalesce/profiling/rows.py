@@ -227,7 +227,7 @@ class Access:
 
     @property
     def needed_per_request(self) -> float:
-        """How many sectors or wavefronts a request needs on average."""
+        """The average number of sectors or wavefronts that each request needs."""
         return self.needed / self.requests if self.requests else 0.0
 
     @property
