@@ -74,7 +74,11 @@ def test_timing(device):
         ({"a": np.ones(3, np.float32)}, ValueError, r"`a` must have 2 dimensions \(rows, cols\)"),
         ({"a": np.ones((3, 3), int)}, TypeError, r"`a` has dtype int64; transpose\(\) takes"),
         ({"variant": "pad"}, ValueError, "did you mean 'padded'"),
-        ({"out": np.ones((2, 3), np.float32)}, ValueError, r"`out` has shape \(2, 3\)"),
+        (
+            {"out": np.ones((2, 3), np.float32)},
+            ValueError,
+            r"`out` has shape \(2, 3\); .* result, \(3, 2\)",
+        ),
     ],
 )
 def test_refused(options, error, message):

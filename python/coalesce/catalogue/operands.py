@@ -147,7 +147,8 @@ def output(
     """Check the argument `out`: it must have the shape and the dtype of the result.
 
     Return `out` as an `Operand`, or None if `out` is None. `axes` has the names of the dimensions
-    for error messages, such as "(M, N)". With `bfloat16`, the dtype bfloat16 is accepted, too.
+    for error messages, such as "(M, N)", or is empty. With `bfloat16`, the dtype bfloat16 is
+    accepted, too.
     """
     if out is None:
         return None
@@ -157,8 +158,8 @@ def output(
         raise TypeError(f"`out` has dtype {checked.dtype}; it must have dtype {dtype}{either}")
     if checked.shape != shape:
         raise ValueError(
-            f"`out` has shape {checked.shape}; it must have the shape of the result, {axes} = "
-            f"{shape}"
+            f"`out` has shape {checked.shape}; it must have the shape of the result, "
+            f"{f'{axes} = ' if axes else ''}{shape}"
         )
     if checked.on_gpu:
         if not checked.usable_as_is():
