@@ -63,7 +63,7 @@ def benchmark(
     where = devices.resolve(device)
     if where.kind != "cuda":
         status = devices.gpu_status()
-        why = f"this call runs on {where.name}" if status else f"there is none: {status}"
+        why = f"this call runs on {where.name}" if status else f"there is none. {status.message}"
         raise DeviceUnavailable(f"whole calls ({operation}) can only be timed on a GPU, but {why}")
     on_host = [np.ascontiguousarray(host_array(o.passed, o.dtype)) for o in operands]
     rows = variants or calls.default_rows(operation)
