@@ -203,8 +203,8 @@ RUNGS = {
         The loop is split into tiles, but the tiles are not stored in shared memory. The
         loads are those of `coalesced`, so the model predicts no change. But there are more
         instructions, and warps wait for data from L1 and L2 for {far:.0f} % of their time,
-        instead of {over_far:.0f} %. The load-store unit is busy for only {requests:.0f} %
-        of the time.
+        instead of {over_far:.0f} % in `coalesced`. The load-store unit is busy for only
+        {requests:.0f} % of the time.
         """,
     ),
     "tiled": (
@@ -269,10 +269,11 @@ RUNGS = {
         "warptiled",
         """
         Shared memory holds four tiles of each operand. The threads multiply one of them,
-        and at the same time asynchronous copies fill the other three. These copies cost more
-        instructions, so the model predicts a loss. But warps no longer wait for data from
-        L1, L2 and DRAM: {far:.0f} % of their time, instead of {over_far:.0f} %. So the
-        schedulers are busy for {issue:.0f} % of the time, instead of {over_issue:.0f} %.
+        and at the same time asynchronous copies fill the other three. Copying costs more
+        instructions than in `warptiled`, so the model predicts a loss. But warps no longer
+        wait for data from L1, L2 and DRAM: {far:.0f} % of their time, instead of
+        {over_far:.0f} %. So the schedulers are busy for {issue:.0f} % of the time,
+        instead of {over_issue:.0f} %.
         """,
     ),
     "tma": (
@@ -289,9 +290,9 @@ RUNGS = {
     "split_k": (
         "pipelined",
         """
-        This rung is for small products; at 4096, its tiles are smaller than those of
-        `tma`. The schedulers are busy for {issue:.0f} % of the time, instead of
-        {over_issue:.0f} %.
+        This rung is for small products. For 4096 x 4096 matrices, as here, its tiles are
+        smaller than those of `tma`. The schedulers are busy for {issue:.0f} % of the time,
+        instead of {over_issue:.0f} %.
         """,
     ),
     "tensor_map": (

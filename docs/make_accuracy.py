@@ -46,7 +46,8 @@ programs unseen patterns`.)
 """
 
 EXPLANATION = """
-A wavefront is one pass of shared memory. Two metrics count wavefronts:
+Shared memory serves a request in one or more passes. Each pass is called a wavefront. Two metrics
+count wavefronts:
 
 - `memory_l1_wavefronts_shared` counts the wavefronts that result from the addresses of the
   accesses.

@@ -39,8 +39,8 @@ The tables use these terms ([the glossary](../notebooks/glossary.md) explains al
   to any of several state spaces.
 - *Constant bank*: read-only memory with the arguments of a launch and other constants.
 - *Fragment*: the part of a small matrix that one lane holds in its registers.
-- *Phase*: an mbarrier (a barrier in shared memory) is used again and again. A phase ends when all
-  expected threads and bytes have arrived, and then the next phase begins.
+- *Phase*: one use of an mbarrier (a barrier in shared memory). A phase ends when all expected
+  threads and bytes have arrived, and then the next phase begins.
 - *Convergence barrier*: a register of machine code. If the lanes of a warp diverge, the register
   stores which lanes must wait for each other.
 """

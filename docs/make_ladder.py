@@ -195,7 +195,7 @@ counted the cycles of one product of two {size} x {size} matrices. The columns a
   this run. It is the product of the three columns to its left.
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
 - *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction.
-  The number after a reason says how many warps waited for this reason, on average.
+  The number after a reason says for how many warps it was the reason, on average.
   `dispatch_stall` includes conflicts of register banks (two operands of an instruction are in the
   same bank). `not_selected` means that the scheduler chose another warp."""
 
@@ -215,8 +215,8 @@ How the times were measured:
 - `coalesce.benchmark` measured the times, and checked every result against a product in float64.
 - Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. A time is the median of
   several runs. In a run, a CUDA graph repeats a short product up to 100 times.
-- Some rungs first pack an operand: they copy its elements in another order. The time includes this
-  copy.
+- Some rungs first pack an operand: they copy its elements to a new array, in another order. The
+  time includes this copy.
 - The L2 cache is not cleared between two runs of a rung, so it can hold data of the previous run.
 - cuBLAS does not use TF32, a format with fewer bits, unless TF32 is named."""
 
@@ -287,8 +287,8 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
   reached 47 instead of 43 TFLOP/s on an H100. But `split_k` is faster.
 
 **Next.** Avoid conflicts of register banks. If two successive multiply-adds have an operand in
-common, the second need not read it again. In the source, successive multiply-adds have an operand
-in common, but ptxas, the assembler, changes the order.
+common, the second one does not have to read it again. In the source, successive multiply-adds have
+an operand in common, but ptxas, the assembler, changes the order.
 
 ### `split_k`
 

@@ -60,7 +60,7 @@ which data L2 holds.
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. When a block ends,
 the next one starts. The model does the same. On a GPU, one block is soon ahead of another, even if
 both start together and have the same work. In the model, random numbers decide which blocks get
-ahead. The size of the random numbers was fitted to the tiled matrix products.
+ahead. The size of the random numbers was fitted to recordings of tiled matrix products on an H200.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, multiprocessors are in groups of
 about 16, called GPCs. If a multiprocessor reads a sector while another multiprocessor of the same

@@ -101,7 +101,7 @@ The tables have these outcomes:
   that runs nothing else, it may end normally.
 
 Most of NVIDIA's samples check their results themselves. The results of some other samples were
-compared with NumPy. Samples that use cuBLAS or cuRAND's host library run with
+compared with NumPy. Samples that use cuBLAS or the host library of cuRAND run with
 [replacements](whole_programs.md#cublas-and-curand) for these libraries. simpleMPI runs as one
 process.
 
@@ -110,9 +110,9 @@ results were compared with those of Rodinia's OpenMP programs, or with NumPy. Th
 cfd and hybridsort run with smaller inputs than Rodinia's. Three programs were not run: mummergpu,
 and two that need videos (heartwall and leukocyte).
 
-The programs are not in this repository. The list that says how each program is built, and how its
-results are compared, is not here either. `benchmarks/programs.py` runs the programs of any such
-list, and says what the list has to contain.
+This repository does not contain the programs. `benchmarks/programs.py` reads a list that says how
+each program is built, and how its results are compared. The repository does not contain this list
+either, but you can write your own: `benchmarks/programs.py` says what a list has to contain.
 
 Three programs of Rodinia have mistakes:
 
@@ -124,8 +124,8 @@ Three programs of Rodinia have mistakes:
 
 The option `--check` reports the mistakes of srad_v2 and myocyte.
 
-HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. The
-chosen programs say whether their results are right, find their input files in their own folders,
+HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. We
+chose those that say whether their results are right, find their input files in their own folders,
 and need no library except cuBLAS and cuRAND. A few that nvcc could not build were left out. The
 programs run with smaller inputs and fewer repetitions than usual. Five of them end with an error:
 

@@ -86,7 +86,7 @@ lessons.predict(
 # A GPU does not execute an instruction for one thread, but for 32 threads at once. Such a group is a **warp**. The 32 threads
 # of a warp are its **lanes**, 0 to 31.
 #
-# Which threads form a warp? The index of a thread has up to three numbers: `threadIdx.x`, `.y` and `.z`. The hardware
+# Which threads form a warp? The index of a thread has up to three components: `threadIdx.x`, `.y` and `.z`. The hardware
 # puts the threads of a block in one line. Along this line **x changes fastest**, then y, then z. Each group of 32
 # successive threads of the line is a warp. The number of a thread in the line is
 #

@@ -51,8 +51,8 @@ from coalesce import draw, lessons
 # ## Side by side
 #
 # This lesson uses small kernels, the variants of `coalesce.access`. In each kernel, a thread loads one element and
-# stores it. The kernels differ in the index of the element that is loaded. In the variant `stride` below, the indices
-# of neighbouring threads are `stride` apart. `ELEMENT` is a macro for the type of an element:
+# stores it. The kernels differ in the index of the element that is loaded. In the variant `stride` below,
+# thread `i` loads the element `x[i * stride]`. `ELEMENT` is a macro for the type of an element:
 
 # %%
 lessons.code("access", "stride")
@@ -367,8 +367,8 @@ lessons.predict(
 # case, because it is nearly 8. But it also fits the second case, if the memory was only half busy at stride 1. The factor
 # alone does not say how large the pieces are.
 #
-# The GPU of our plot is an example. At stride 1 it reaches only 2,700 of 4,800 GB/s. So its factors are far below 8 and
-# 16:
+# In our plot, the memory is only partly busy at stride 1: the GPU reaches 2,700 of 4,800 GB/s. So the factors of
+# this GPU are far below 8 and 16:
 
 # %%
 if data.gbps is not None:

@@ -164,7 +164,7 @@ p_naive
 #
 # `threadIdx.x` must decide the column. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is
 # enough to swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks
-# still have 32 x 32 threads. Marks show the lines that differ from `naive`:
+# still have 32 x 32 threads. The marked lines differ from `naive`:
 
 # %%
 lessons.code("matmul", "naive_2d", since="naive")

@@ -240,7 +240,7 @@ lessons.predict(
 # According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. The ratio
 # is 14 operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be
 # the limit. If this were true, the kernel would use the whole bandwidth of the memory. But the cell above shows that
-# the kernel needs far less.
+# the kernel needs far less bandwidth.
 #
 # The limit is inside the multiprocessor. For every multiplication, a warp loads from *shared* memory, and the load-store
 # unit takes one request at a time. To load less, each thread must compute several elements and keep its operands in
@@ -504,10 +504,10 @@ lessons.predict(
 # %% [markdown]
 # **Why is it an 8-way conflict?** In `corner_turned`, 32 lanes read a column of the tile. Yet the profile reports an
 # 8-way conflict, not a 32-way conflict. The assembler has merged the loads of four iterations: each lane loads four
-# neighbouring words (16 bytes) at once. A warp then wants 128 words: four columns of 32 words. With 32 banks, these
-# take 4 wavefronts at best. But a row of the tile has 32 words, so each column is in one bank. The four columns are in
-# only four banks, so the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of the four
-# iterations would take 32 wavefronts: 128 in all.
+# neighbouring words (16 bytes) at once. A warp then wants 128 words: four columns of 32 words. With 32 banks, 128
+# words take 4 wavefronts at best. But a row of the tile has 32 words, so each column is in one bank. The four columns
+# are in only four banks, so the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of
+# the four iterations would take 32 wavefronts: 128 in all.
 #
 # **Why does a broadcast take 2 wavefronts?** The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast
 # takes 1 wavefront. But the assembler has merged the loads of `a_tile`, too: each lane loads 16 bytes. The hardware

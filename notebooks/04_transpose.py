@@ -187,8 +187,8 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The swizzled tile has two advantages: it needs no extra words, and its rows begin at multiples of 16 bytes. So loads of
-# 16 bytes are possible. If the rows have 33 words, most of them do not begin at such multiples.
+# The swizzled tile has two advantages over the padded tile: it needs no extra words, and its rows begin at multiples of
+# 16 bytes. So loads of 16 bytes are possible. Most rows of the padded tile do not begin at multiples of 16 bytes.
 #
 # ## How near to a copy?
 #
@@ -237,7 +237,7 @@ lessons.predict(
 #
 # In lesson 2, loads were fast if neighbouring lanes read neighbouring elements of a row. One tutorial draws a wrong
 # conclusion from this. It transposes `b` before the product, so that each *thread* walks along a row of the transposed
-# matrix. The tutorial promises 3 to 4 times the speed. Count the sectors:
+# matrix. The tutorial promises that this makes the product 3 to 4 times as fast. Count the sectors:
 
 # %%
 b = rng.random((128, 128), dtype=np.float32)

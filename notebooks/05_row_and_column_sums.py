@@ -257,8 +257,8 @@ occupancy()
 # at the same time. A larger matrix has more columns, so there are more warps, and the bandwidth of `thread_per_column`
 # grows. Kernels with enough warps come near the bandwidth of the memory, as the last column of the table shows.
 #
-# (The columns 256 and 1024 of the table say nothing about the memory. These matrices fit into L2, and each measurement
-# runs the kernel many times. From the second run on, the kernel reads the matrix from L2.)
+# (In the table, the speeds for n = 256 and n = 1024 say nothing about the memory. Matrices of these two sizes fit into
+# L2, and each measurement runs the kernel many times. From the second run on, the kernel reads the matrix from L2.)
 #
 # ## The profiler's table of kernels
 #
@@ -380,8 +380,8 @@ lessons.predict(
 # | what does the memory deliver? | `dram__bytes_read.sum` | `TCC_EA_RDREQ_sum` (requests of L2) |
 # | bank conflicts? | wavefronts above the ideal | `SQ_LDS_BANK_CONFLICT` (cycles) |
 #
-# The question is the same as before: which memory do the lanes of *one* instruction touch? The next cell counts lines of
-# 128 bytes, for the row sums and the column sums of a matrix with rows of 256 floats.
+# The question is the same as before: which memory do the lanes of *one* instruction touch? The next cell counts
+# cache lines of 128 bytes, for the row sums and the column sums of a matrix with rows of 256 floats.
 
 
 # %% tags=["counts"]

@@ -113,9 +113,9 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 #
 # A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes
 # for each multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per
-# cycle. The peak is four per cycle, eight times as much. So the data stage allows this kernel at most an eighth of the
-# peak. We call this limit a **ceiling**. The load-store unit and the schedulers set ceilings, too. All ceilings follow
-# from counts.
+# cycle. The peak is four multiply-adds per cycle. So the data stage allows this kernel at most an eighth of the peak.
+# We call this limit a **ceiling**. The load-store unit and the schedulers set ceilings, too. All ceilings follow from
+# counts.
 
 # %% tags=["hide-input"]
 PEAK = 132 * 4 * 32 * 2 * 1.98 / 1000  # TFLOP/s
@@ -288,8 +288,8 @@ on_the_gpu("naive", "coalesced", "tiled")
 #
 # People often draw a **roofline** plot to find out whether memory limits a kernel. The horizontal axis of the plot is the
 # number of operations that a kernel makes for each byte from DRAM. An H200 computes 66.9 TFLOP/s and moves 4.8 TB/s,
-# which is 14 operations per byte. This point of the axis is called the **ridge**. According to the plot, memory limits
-# the kernels to the left of the ridge, and arithmetic limits the kernels to the right.
+# which is 14 operations per byte. This point of the axis is called the **ridge**. According to the plot, a kernel to
+# the left of the ridge is limited by memory, and a kernel to the right of it by arithmetic.
 
 
 # %%

@@ -1,4 +1,4 @@
-"""The operation `access`: copies an array, and reads it in a pattern that you choose."""
+"""The operation `access`: copies an array. You choose in which pattern a kernel reads it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Functions about warps. You can call them without a kernel.
 
 `transactions` counts the sectors that the addresses of a warp touch. `thread_index` returns the
-number of a thread in its block, and `warp_of_thread` returns the warp and the lane of a thread.
+number of a thread in its block, from 0, and `warp_of_thread` returns the warp and the lane of a
+thread.
 """
 
 from __future__ import annotations
@@ -288,8 +289,8 @@ def warp_of_thread(
 ) -> tuple[Any, Any]:
     """Return the warp of a thread, and the lane of the thread in this warp.
 
-    A warp has 32 consecutive threads, in the order of `thread_index`. For example, each warp of a
-    16 x 16 block has two rows.
+    A warp has 32 consecutive threads, in the order of `thread_index`. For example, if a block has
+    16 x 16 threads, each of its warps has the threads of two rows.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ def test_assignments(device: str) -> None:
     assert [row.get()[0] for row in x] == [0, 1, 9]
     with pytest.raises(TypeError, match="dtype float64 to an array of dtype int32"):
         x[0] = np.zeros(4)
-    with pytest.raises(ValueError, match=r"shape \(3,\) to elements of shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\); the selected elements have shape \(4,\)"):
         x[0] = [1, 2, 3]
     with pytest.raises(ValueError, match="`values` must have shape"):
         x.set(np.zeros(3, np.int32))

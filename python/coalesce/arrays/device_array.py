@@ -311,7 +311,8 @@ class DeviceArray:
             part.set(np.broadcast_to(values.astype(self.dtype), part.shape))
         except ValueError:
             raise ValueError(
-                f"cannot assign an array of shape {values.shape} to elements of shape {part.shape}"
+                f"cannot assign an array of shape {values.shape}; the selected elements have shape "
+                f"{part.shape}"
             ) from None
 
     def __iter__(self) -> Iterator[DeviceArray]:

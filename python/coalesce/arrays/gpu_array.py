@@ -67,7 +67,7 @@ class GpuArray:
         return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
 
     def span(self) -> tuple[int, int]:
-        """Return a pair: the address of the array's first byte, and the address after its last."""
+        """Return a pair: the address of the first byte, and the address after the last byte."""
         if 0 in self.shape:
             return self.address, self.address
         reach = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]

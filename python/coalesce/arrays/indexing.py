@@ -30,7 +30,8 @@ def part(shape: tuple[int, ...], dtype: np.dtype[Any], index: Any) -> tuple[tupl
     if not chosen.flags.c_contiguous:
         raise IndexError(
             f"index {index!r} selects elements that are not contiguous in the array of shape "
-            f"{shape}; index only the first axes of a device array, or call get() first"
+            f"{shape}. A device array supports only contiguous parts, such as x[2] or x[1:3]; for "
+            "other parts, call get() first"
         )
     start = blank.__array_interface__["data"][0]
     return chosen.shape, chosen.__array_interface__["data"][0] - start if chosen.size else 0

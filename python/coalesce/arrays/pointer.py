@@ -70,10 +70,10 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     - arrays of other libraries, and arrays over the memory of another object, such as bytes.
 
     **On a GPU.** The whole base is copied to the GPU, and back if the kernel may write to it. This
-    takes time and memory if the base is much larger than the view. Then pass a copy of the view, or
-    ``coalesce.pointer(x[r:], 0)``. All elements of the view are copied back. Other elements are
-    copied back only if the kernel has changed them. So several threads of a program may launch
-    kernels on different views of `x` at the same time.
+    takes time and memory if the base is much larger than the view. In this case, pass a copy of the
+    view, or ``coalesce.pointer(x[r:], 0)``. All elements of the view are copied back. Other
+    elements are copied back only if the kernel has changed them. So several threads of a program
+    may launch kernels on different views of `x` at the same time.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | N
 
     `view` is C-contiguous and aligned. A view such as ``x[r:]`` is passed like ``d_x + r`` in a
     CUDA program: the kernel may access all of its base array `x`. The result is `x` as an array
-    with the dtype of the view. If the base begins or ends with a part of an element of this dtype,
-    the part is left out.
+    with the dtype of the view. If the first or the last bytes of the base are not a whole element
+    of this dtype, these bytes are left out.
 
     The result is None if the kernel may access only `view` itself. These are the cases:
 

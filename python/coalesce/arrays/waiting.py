@@ -13,7 +13,7 @@ _SLICE_MS = 100  # the time between two checks for Ctrl-C
 def until_done(gpu: Any, stream: int = 0, what: str = "waiting for the GPU") -> None:
     """Wait until a GPU has finished the work on a stream.
 
-    The driver has a function for that, but Ctrl-C cannot interrupt it. Therefore this function
+    The driver's own function for waiting cannot be interrupted by Ctrl-C. Therefore this function
     waits for 100 ms, checks for Ctrl-C, and waits again. Ctrl-C ends only the wait. The kernel
     keeps running, and later work on the same stream waits for the kernel.
 

@@ -63,9 +63,9 @@ def benchmark(
         ``"memcpy"`` is the driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to
         the first name. The default is all variants, without other libraries.
 
-        A benchmark of whole calls has other rows than these variants. By default, it has all of
-        its rows, except ``"numpy"`` and the rows of libraries that are not installed. Its calls of
-        the operation use ``variant="best"``.
+        The tables of whole calls, ``"copies"`` and ``"launch"`` have other rows than these
+        variants. The default is all possible rows, except ``"numpy"`` and the rows of libraries
+        that are not installed. Whole calls use ``variant="best"``.
     device : str or Device, optional
         Where the variants run: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default
         is the first GPU. Without a GPU, it is the simulator.
@@ -83,11 +83,10 @@ def benchmark(
         Whether to compare each result with NumPy's float64 result. NumPy then computes the
         operation once on the CPU.
     repeats : int or "auto"
-        How many times each timed run on a GPU repeats the call. The time of a run is divided by
-        this number. With several repeats, a run is a CUDA graph, so that short kernels need not
-        wait for the host. (Calls of CuPy and PyTorch are repeated by the host.) ``"auto"`` makes
-        runs of about 10 ms, with at most 100 repeats. Modelled times and NumPy's times ignore
-        `repeats`.
+        How many calls each timed run on a GPU makes. The time of a run is divided by this number.
+        With several repeats, a run is a CUDA graph, so that short kernels need not wait for the
+        host. (Calls of CuPy and PyTorch are repeated by the host.) ``"auto"`` makes runs of about
+        10 ms, with at most 100 repeats. Modelled times and NumPy's times ignore `repeats`.
     whole_calls : bool
         Whether to time whole calls with NumPy arrays, such as ``coalesce.matmul(a, b)``, by the
         host's clock. This is not possible for ``"access"``. Besides the whole calls, the table has

@@ -1,4 +1,4 @@
-"""The rows of benchmarks that time whole calls: operations on NumPy arrays, copies, and launches.
+"""The rows of a benchmark of whole calls: operations on NumPy arrays, copies, and launches.
 
 The time of a call is measured with the host's clock. Unlike the time of a kernel, it includes the
 copies between host and GPU, and the work of the host.
@@ -122,7 +122,10 @@ class TimedCall:
             return self.checked()
 
     def batch(self, runs: int) -> Sequence[Times]:
-        """Make `runs` runs. For each run, return the time of one operation, copy or launch."""
+        """Time the call in several runs. Return the time of one operation, copy or launch per run.
+
+        `runs` is the number of runs.
+        """
         calls = self.repeats // self.launches
         with self.settings():
             times = host_runs(self.call, runs, calls, self.synchronize)

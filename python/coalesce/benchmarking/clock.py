@@ -114,8 +114,8 @@ def host_runs(
 
     In each run, the function `call` is called `calls` times. The last result of a run is freed
     after the clock has stopped. If the calls only enqueue work on a GPU, `synchronize` is a
-    function that waits for this work. With `synchronize`, each run begins with an untimed call and
-    a wait, and ends with an untimed wait.
+    function that waits for this work. With `synchronize`, each run makes one more call and
+    waits for it before the clock starts. The run waits again after the clock has stopped.
     """
     times: list[Times] = []
     for _ in range(count):

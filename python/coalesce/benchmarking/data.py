@@ -147,5 +147,5 @@ class BenchmarkData:
 
     @property
     def short_options(self) -> dict[str, int | float | str]:
-        """The options whose values are numbers or strings. Options that are arrays are missing."""
+        """The options whose values are numbers or strings. Options that are arrays are left out."""
         return {k: v for k, v in self.options.items() if isinstance(v, int | float | str)}

@@ -86,7 +86,7 @@ class GpuState:
         The power of the GPU in watts. None if nvidia-smi does not report it.
     throttle_reasons : tuple of str or None
         What limits the clock, such as ``"sw_power_cap"`` (a name of nvidia-smi). Empty if nothing
-        limits the clock. None if nvidia-smi does not report it.
+        limits the clock. None if nvidia-smi does not report them.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def state_under_load(device: Device, load: Callable[[], object]) -> GpuState | N
 def read_state(gpu: str = "0", load: Callable[[], object] | None = None) -> GpuState | None:
     """Return the state of a GPU. Return None if nvidia-smi is missing or fails.
 
-    `gpu` is the number, the UUID or the PCI address of the GPU. `load` is None, or a function that
+    `gpu` is the index, the UUID or the PCI address of the GPU. `load` is None, or a function that
     starts work on the GPU. It is called again and again, until nvidia-smi has answered.
     """
     for word in ("event", "throttle"):  # drivers older than 535 have the second word

@@ -1,6 +1,6 @@
-"""Runs cuBLAS and the driver's copy on the arrays of a benchmark in GPU memory.
+"""Runs cuBLAS, or the copy function of the CUDA driver, on the GPU arrays of a benchmark.
 
-A benchmark can compare the variants of this package with cuBLAS and this copy, its "peers".
+These two are called peers: a benchmark can compare the variants of this package with them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def cublas(ordinal: int) -> Any:
 
 
 def call_of(name: str, arrays: Sequence[Any], out: Any, ordinal: int) -> Call:
-    """Return a function that starts cuBLAS or the driver's copy on a stream: ``function(stream)``.
+    """Return a function that starts cuBLAS or a copy on a stream: ``function(stream)``.
 
-    `name` is one of `NAMES`. The function reads `arrays` and writes `out`, which are all in the
-    memory of GPU number `ordinal`.
+    `name` is one of `NAMES`, such as "cublas" or "memcpy" (a copy by the CUDA driver). The function
+    reads `arrays` and writes `out`, which are all in the memory of GPU number `ordinal`.
     """
     sources = [foreign.require_gpu_array(array) for array in arrays]
     target = foreign.require_gpu_array(out)

@@ -66,7 +66,8 @@ def check_peer(name: str, operation: str, device: Device) -> None:
 def run_numpy(operation: str, arrays: Sequence[Any]) -> tuple[np.ndarray[Any, Any], Batch]:
     """Run an operation with NumPy on `arrays`. Return its result and a function.
 
-    The function takes a number of runs, makes these runs, and returns a list of their times.
+    The argument of this function is the number of runs to make. The function returns a list with
+    the time of each run.
     """
     call = call_of(np, operation, arrays)
     return call(), partial(host_runs, call)
@@ -85,8 +86,8 @@ def run_on_gpu(
     Return three items:
 
     - the result as a NumPy array
-    - a function that takes a number of runs, makes these runs, and returns a list of their times,
-      measured with `clock`
+    - a function whose argument is the number of runs to make, and which returns a list with the
+      time of each run, measured with `clock`
     - the number of repeats in each run
     """
     run = _with_torch if name == "torch" else _with_cupy

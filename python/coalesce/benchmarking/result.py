@@ -45,8 +45,8 @@ class Benchmark(BenchmarkData):
         The clock, the power and the throttle reasons of the GPU. nvidia-smi reported them while the
         variants ran again, after the timed runs. None without a GPU or without nvidia-smi.
     whole_calls : bool
-        Whether the times are those of whole calls, by the host's clock. Then
-        ``timing.kernel_ms`` is the time of a whole call.
+        True if the times are those of whole calls, measured by the host's clock. Then the attribute
+        ``timing.kernel_ms`` of a row is the time of a whole call.
     processor : str or None
         How many processors the host has, and their name, if whole calls were timed. Otherwise None.
 
@@ -167,7 +167,7 @@ class Benchmark(BenchmarkData):
     def to_dataframe(self) -> Any:
         """Return a pandas DataFrame with one row per variant.
 
-        The columns are the attributes of `BenchmarkRow` and of `Timing`, without `parts`.
+        The columns are the attributes of `BenchmarkRow` and of `Timing`, except `Timing.parts`.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Measures the times of several candidates (variants or libraries), which take turns.
 
-So all candidates run at the same clocks and temperatures of the GPU.
+So all candidates run at the same clock rates and temperatures of the GPU.
 """
 
 from __future__ import annotations

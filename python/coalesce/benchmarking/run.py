@@ -338,7 +338,7 @@ def _check_plain(peer: str, operands: Sequence[Operand], options: Mapping[str, A
 
 
 def checked_operands(operation: str, arrays: Sequence[Any]) -> list[Operand]:
-    """Check the arguments that all variants of the operation share."""
+    """Check the operands, which are the same for all variants, and return them."""
     definition = table.operation(operation)
     names = definition.arrays
     if len(arrays) != len(names):

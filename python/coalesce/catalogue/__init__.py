@@ -245,7 +245,7 @@ def operations() -> tuple[str, ...]:
 
 
 def is_best(variant: str) -> bool:
-    """Return whether `variant` is "best". This name stands for the fastest variant of a call."""
+    """Return whether `variant` is "best": then coalesce chooses the fastest variant."""
     return require.text("variant", variant) == BEST
 
 

@@ -4,13 +4,13 @@ For products, there are three cases:
 
 - float32 on GPUs of compute capability 9.0 or newer: benchmarks/best.py timed the variants for many
   shapes on an H200. `best.json` has the fastest variant for each of these shapes. A call uses the
-  variant of the nearest shape. The distance of two shapes is the sum of log2(M/M')², log2(N/N')²
-  and log2(K/K')². Variants with tensor maps run only on compute capability 9.0. On newer GPUs, a
-  call uses "tma" in place of such a variant.
+  variant of the nearest shape. The distance between the shapes (M, N, K) and (M', N', K') is the
+  sum of log2(M/M')², log2(N/N')² and log2(K/K')². Variants with tensor maps run only on compute
+  capability 9.0. On newer GPUs, a call uses "tma" in place of such a variant.
 - float64 on GPUs of compute capability 9.0, if M, N and K are at least 128: the variant is "dmma",
   which uses tensor cores.
-- All other cases, also on the simulator: the variant is "tiled" if M or N is below 64, and
-  "pipelined" otherwise.
+- All other cases, and all products on the simulator: the variant is "tiled" if M or N is below 64,
+  and "pipelined" otherwise.
 
 "best" never chooses a variant that rounds its operands.
 """

@@ -1,9 +1,9 @@
 """Plans operations on a GPU, and executes the plans.
 
 A plan is the list of the steps of a call. For NumPy arrays, these are the copies to the GPU, the
-launches and the copy of the result. Such a call needs a workspace: memory on the GPU for its
-arrays. For GPU arrays, the steps are only launches. A plan is made once. Then all calls with the
-same shapes, layouts and options execute it, in C++ (csrc/cuda/planned_call.hpp).
+launches and the copy of the result. A call with NumPy arrays also needs a workspace: memory on the
+GPU for copies of the arrays. For GPU arrays, the steps are only launches. A plan is made once. Then
+all calls with the same shapes, layouts and options execute it, in C++ (csrc/cuda/planned_call.hpp).
 
 `_Planner` makes a plan. It calls the function of the operation with arrays that have made-up
 addresses. Launches are only recorded, not executed.
@@ -76,8 +76,7 @@ def run(
 
     Return a pair: the result, and the device. If the call cannot be planned, the result is None.
     Then the caller must run the operation without a plan. The second item of the pair is the
-    `Device` that was chosen for the call. If none was chosen yet, the second item is the argument
-    `device`.
+    `Device` that was chosen for the call, or the argument `device` if none was chosen yet.
 
     A call can be planned under these conditions:
 

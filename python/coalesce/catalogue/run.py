@@ -53,7 +53,7 @@ class KernelLaunch:
     variant: str
 
     def prepared(self) -> Prepared:
-        """Return the launch with checked arguments. Analyses on the simulator need this form."""
+        """Return the launch with checked arguments. Profiles, traces and checks need this form."""
         from coalesce.simulate.prepared import with_arguments
 
         return with_arguments(
@@ -163,7 +163,7 @@ class Run:
         item_size : int
             The size of an element in bytes.
         tile : int
-            The tile of the variant, or 0 if it has none.
+            The size of the variant's tile, such as 32. It is 0 if the variant has no tile.
         slices : int
             The number of slices into which the sum over K is divided.
         defines : tuple of str

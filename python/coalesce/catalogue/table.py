@@ -34,7 +34,7 @@ class Operation:
         where and how to run it, for example on which device. The function returns a pair: the
         result, and a `Run` with a record of each launch.
     options : tuple of str
-        The names of the options, without `out` and without the choice of a variant.
+        The names of the options, without `out` and without the option that chooses a variant.
     choice : str
         The name of the option that chooses a variant: ``"variant"`` or ``"pattern"``.
     """

@@ -246,7 +246,7 @@ class Findings(Sequence[Finding]):
 
     @property
     def summary(self) -> str:
-        """The number of errors and warnings in words: ``"check of scale: 1 error"``."""
+        """How many errors and warnings there are, as text: ``"check of scale: 1 error"``."""
         if not self:
             return f"check of {self.kernel}: nothing found"
         parts = []

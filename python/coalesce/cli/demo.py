@@ -101,7 +101,7 @@ def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.nda
 
 
 def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> VariantRow:
-    """Multiply `a` and `b` with the variant `name`: time it, check the result, count the sectors.
+    """Run the variant `name` on `a` and `b`: time it, check the result, count the sectors.
 
     `exact` is the right result, in float64.
     """

@@ -54,9 +54,10 @@ def bench(
 ) -> Benchmark:
     """Measure the times of the variants of an operation, on arrays of random numbers.
 
-    `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` is M, N and K
-    of a product, or the rows and the columns of one matrix. Without `shape`, matrices are `size` x
-    `size`. `runs`, `l2`, `repeats` and `whole_calls` are those of `coalesce.benchmark`.
+    `option_texts` are the options of the operation, such as ``["tile=16"]``. `shape` has three
+    numbers for a product (M, N, K), and two for one matrix (rows, columns). Without `shape`,
+    matrices are `size` x `size`. `runs`, `l2`, `repeats` and `whole_calls` have the same meaning as
+    in `coalesce.benchmark`.
     """
     settings = benchmark_run.BenchmarkSettings(runs, l2=l2, repeats=repeats)
     names = variants or None

@@ -215,7 +215,7 @@ def limit(name: str, value: Any, what: str) -> int | None:
 
 
 def runs(value: Any) -> int | Literal["auto"]:
-    """Check how many runs to time, and return it: an int from 1 to 2**31 - 1, or "auto"."""
+    """Check the argument `runs`, and return it: an int from 1 to 2**31 - 1, or "auto"."""
     if isinstance(value, str) and value == "auto":
         return "auto"
     try:

@@ -1,6 +1,7 @@
 """Reads, writes and deletes the files of the cache of compiled kernels.
 
-The files are in a subfolder with the name `NAME`. The total size is limited to `MOST_BYTES`.
+The files are in a folder with the name `NAME`; `place` returns its path. The total size is limited
+to `MOST_BYTES`.
 
 - Safety: the entries contain code that will run. Therefore the folder is used only if no other user
   can write to it. The module opens the folder once. It checks and uses the open folder (a file
@@ -60,7 +61,7 @@ class Usage:
         The total size of the entries in bytes.
     limit : int
         The largest allowed total size in bytes. To stay below it, the cache deletes the entries
-        that were not used for the longest time.
+        whose last use is the longest time ago.
     """
 
     folder: Path
@@ -83,7 +84,7 @@ def place() -> Path:
 def read(name: str) -> bytes | None:
     """Return the contents of an entry, or None if there is no such entry.
 
-    The modification time of the file is set to now. It says when the entry was last used.
+    The modification time of the file is set to now, because it says when the entry was last used.
     """
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
         handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)

@@ -2,16 +2,16 @@
 
 A cubin is a file with machine code for a GPU, in the format ELF (System V ABI).
 
-Registers: the section ``.nv.info`` is a sequence of records. Each record begins with four bytes:
-its format, its attribute, and the size of the rest. A record with attribute 0x2f has the index of
-a kernel's symbol and the registers per thread. `cuobjdump -elf` calls this attribute
-EIATTR_REGCOUNT.
+Registers: the section ``.nv.info`` is a sequence of records. Each record begins with its format
+(1 byte), its attribute (1 byte), and the size of the rest (2 bytes). A record with attribute 0x2f
+has the index of a kernel's symbol and the registers per thread. `cuobjdump -elf` calls this
+attribute EIATTR_REGCOUNT.
 
 Addresses: a pointer to a function contains the function's address. NVIDIA does not publish how the
 assembler chooses these addresses. The following rule comes from assembling small modules (CUDA 13):
 
 - If a module has one kernel, the address is the function's offset in the code of this kernel.
-- If a module has several kernels, each kernel that calls through pointers has a section
+- If a module has several kernels, each kernel that calls functions through pointers has a section
   ``.nv.constant2``. This section begins with a table of code offsets of 8 bytes each. The address
   of a function is the position of its offset in the table, in bytes. The first item of the table is
   the number 1, for the null pointer.

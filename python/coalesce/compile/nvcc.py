@@ -183,7 +183,7 @@ def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
 
 
 def tool(name: str) -> str | None:
-    """Return the path of a program that comes with nvcc, such as ptxas. If missing, return None."""
+    """Return the path of a program that comes with nvcc, such as ptxas. None if it is missing."""
     with contextlib.suppress(LookupError):
         beside = Path(os.path.realpath(nvcc())).parent / name
         if os.access(beside, os.X_OK):

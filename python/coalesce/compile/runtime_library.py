@@ -1,6 +1,7 @@
-"""This package's runtime library, and its replacements for libraries whose source is not public.
+"""The libraries with which this package replaces NVIDIA's libraries.
 
-A CUDA program loads this package's ``libcudart.so`` in place of NVIDIA's. See csrc/cudart.
+A CUDA program loads this package's ``libcudart.so`` in place of NVIDIA's. See csrc/cudart. This
+package also replaces parts of libraries whose source is not public, such as cuBLAS.
 """
 
 from __future__ import annotations

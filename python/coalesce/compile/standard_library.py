@@ -1,8 +1,9 @@
 """A small header with the parts of the C++ standard library that kernels use most.
 
 NVIDIA's C++ library CCCL has a standard library for kernels (``cuda::std``), but it takes two
-seconds to compile. The header `TEXT` takes milliseconds. It has limits, type traits, min and max,
-and mathematical functions. For other parts, headers of CCCL are used. `COSTLY` lists these headers.
+seconds to compile. The header `TEXT` takes milliseconds. It has ``numeric_limits``, type traits,
+min and max, and mathematical functions. For other parts, headers of CCCL are used. `COSTLY` lists
+these headers.
 """
 
 from __future__ import annotations

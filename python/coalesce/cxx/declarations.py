@@ -104,9 +104,9 @@ def parameters_of(
 
 
 def is_same(a: Declared, b: Declared) -> bool:
-    """Return whether two parameters have the same type, perhaps under different names.
+    """Return whether two parameters have the same type.
 
-    For example, "size_t" and "unsigned long" are the same type.
+    One type can have several names: "size_t" and "unsigned long" are the same type.
     """
     if (a.pointer, a.const) != (b.pointer, b.const):
         return False

@@ -1,4 +1,4 @@
-"""Expands the macros in host code whose definitions launch kernels.
+"""Expands macros that launch kernels. The macros are used in host code.
 
 For example, ``RUN(k)`` may become ``k<<<1, 32>>>()``. The module `launches` finds the launches in
 the expanded text.

@@ -7,7 +7,7 @@ This module must find the value of N to know the instantiation:
 - If N is a template parameter of the function around the launch, the value is in the calls of this
   function.
 - If the launch has no template arguments, as ``scale<<<grid, block>>>(x)``, the types of the
-  kernel's arguments determine them.
+  kernel's arguments determine the template arguments.
 
 If the value cannot be found, the result does not contain the instantiation.
 """

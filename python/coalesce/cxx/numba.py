@@ -41,7 +41,7 @@ _AFTER_ARRAY = re.compile(r"(?:7mutable|8readonly)(?:7aligned|9unaligned)E")
 
 @dataclass(frozen=True)
 class NumbaArgument:
-    """An argument of a Python function that Numba compiled: its kind and its type."""
+    """The kind and the type of an argument of a Python function that Numba compiled."""
 
     kind: Literal["scalar", "complex", "array", "pointer"]
     code: str = ""  # NumPy's code of the scalar or of the elements; "" for any type

@@ -45,7 +45,7 @@ _OF_PTX = {
 
 @dataclass(frozen=True)
 class PtxParameter:
-    """A parameter of a kernel as the PTX declares it."""
+    """A kernel's parameter, as the PTX declares it."""
 
     type: str  # the PTX type, such as "u64"
     bytes: int
@@ -202,7 +202,7 @@ def find_entry(
     Parameters
     ----------
     entries : sequence of str
-        The names of all kernels in the PTX, which may be mangled.
+        The names of all kernels in the PTX. The names may be mangled.
     wanted : str or None
         The name that the user passed. It may be None if there is only one kernel.
     source : str

@@ -76,7 +76,7 @@ def variables_of(
 
 
 def as_compiled(text: str) -> DeclaredVariable:
-    """Read the type of a variable, spelled as the compiler does: "float const [3][4]"."""
+    """Read a type as the compiler writes it, such as "float const [3][4]"."""
     base, _, rest = text.partition(" [")
     extents = tuple(int(extent) for extent in re.findall(r"(\d+)\]", rest))
     parameter = declarations.as_compiled(base)

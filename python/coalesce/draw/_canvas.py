@@ -1,8 +1,8 @@
 """Makes an SVG from shapes and text.
 
 The SVG has no ids. Therefore a page can contain any number of pictures. The SVG has no scripts
-either, so it can be used as any other image. Shapes have invisible ``data-`` attributes. From these
-attributes, tests and other programs can read what a shape means.
+either, so it can be used like any other image. Shapes have invisible ``data-`` attributes. From
+these attributes, tests and other programs can read what a shape means.
 """
 
 from __future__ import annotations

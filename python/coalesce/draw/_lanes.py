@@ -41,7 +41,7 @@ class Lanes:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the active lanes, such as [0, 1, 2]."""
+        """The indices of the active lanes, such as [0, 1, 2]."""
         return [int(lane) for lane in np.flatnonzero(self.active)]
 
     def address(self, lane: int) -> int:
@@ -63,7 +63,7 @@ def lanes_of(
     Parameters
     ----------
     addresses : sequence of int
-        For each lane, the address of the first byte that it accesses. Missing lanes at the end are
+        For each lane, the address of the first byte that it accesses. Lanes without an address are
         inactive.
     itemsize : int
         How many bytes each lane accesses.

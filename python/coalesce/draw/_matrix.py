@@ -193,7 +193,7 @@ class Matrix:
     def direction(self) -> str:
         """How the lanes are placed in the matrix, such as "lanes along a row".
 
-        Empty if there is no such simple order.
+        Empty if the lanes are placed in another way.
         """
         if self.labels is not None or len(self.cells) < 2:
             return ""

@@ -70,7 +70,7 @@ def group(number: int) -> Paint:
 
 
 def letter(number: int) -> str:
-    """Return the letter of the sector with this number: "A" for 0, and "*" from 64 on."""
+    """Return the letter of the sector with this number: "A" for 0, and "*" for 64 or more."""
     return LETTERS[number] if number < len(LETTERS) else "*"
 
 

@@ -310,7 +310,7 @@ def _notes(canvas: Canvas, matrix: Matrix, x: float, y: float) -> float:
 
 
 def text_of(panel: Panel) -> list[str]:
-    """Return the lines of the panel in ASCII. At most 12 rows of the matrix are shown."""
+    """Return the panel as lines of ASCII text. At most 12 rows of the matrix are shown."""
     matrix = panel.matrix
     lines = [f"{matrix.name} {matrix.extents}"]
     if panel.window.schematic:

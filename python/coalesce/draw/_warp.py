@@ -43,7 +43,7 @@ def warp_access(
     ----------
     addresses : sequence of int, shape (lanes,)
         For each lane, the address of the first byte that it accesses. There are up to 64 lanes.
-        Missing lanes at the end are inactive.
+        Lanes without an address are inactive.
     itemsize : int
         How many bytes each lane accesses: 4 for a float, 16 for a float4.
     mask : int or sequence of bool, optional

@@ -171,8 +171,8 @@ def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
     """Return a value for each parameter of the PTX.
 
-    For most kernels, these are the arguments. But a kernel that Numba compiled needs several
-    parameters for an array. Raises TypeError if the number of arguments is wrong.
+    For most kernels, the values are the arguments themselves. But a kernel that Numba compiled has
+    several parameters for each array. Raises TypeError if the number of arguments is wrong.
     """
     if signature.numba is not None and len(arguments) == len(signature.parameters):
         return arguments  # the caller passed a value for each parameter

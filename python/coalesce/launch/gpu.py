@@ -62,9 +62,9 @@ def run(
     """Launch a kernel on a GPU, and return its times.
 
     If an argument is a NumPy array, this function waits for the kernel, and copies the results to
-    the array. `arguments` come from `arguments.prepare`. `runs` is the number of timed runs (None
-    for an untimed launch). `wanted_stream` is the handle of a stream, or None. For the other
-    parameters, see `coalesce.Kernel.launch`.
+    the array. `arguments` is the result of `prepare` in arguments.py. `runs` is the number of timed
+    runs (None for an untimed launch). `wanted_stream` is the handle of a stream, or None. For the
+    other parameters, see `coalesce.Kernel.launch`.
     """
     gpu = cuda.Device(device.ordinal)
     _refuse_other_gpus(signature, arguments, device)

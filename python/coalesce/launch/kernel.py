@@ -269,8 +269,9 @@ class BaseKernel:
         device : str or Device, optional
             The device. By default, it is the device of the kernel.
         runs : int or "auto", optional
-            The number of timed runs, after a warm-up. With ``"auto"``, runs are repeated until the
-            median is stable. The simulator models one run. By default, nothing is timed.
+            The number of timed runs, after a warm-up. With ``"auto"``, runs are repeated until
+            the median of their times is stable. On the simulator, the time of one run is modelled.
+            By default, nothing is timed.
         counts : bool
             Whether the simulator counts requests, sectors and instructions.
         write_only : sequence of str

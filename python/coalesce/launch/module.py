@@ -157,7 +157,7 @@ class Module:
         """Return a list with an item for each parameter of a kernel.
 
         For a parameter that is a structure, the item describes its members. For any other
-        parameter, it is None. The list is empty if the structures are not known, for example
+        parameter, the item is None. The list is empty if the structures are not known, for example
         because the source is PTX. `entry` is the kernel's name in the PTX. If the kernel is a
         template, `expression` is its instantiation, such as ``"scale<float, 4>"``.
         """

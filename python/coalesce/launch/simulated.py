@@ -46,8 +46,8 @@ def run(
 
     `entry` is the kernel's name in the PTX, and `name` is its name in the progress bar. With
     `counts`, the simulator counts the memory accesses. If `runs` is not None, the simulator also
-    models the time. `arguments` come from `arguments.prepare`. For the other parameters, see
-    `coalesce.Kernel.launch`.
+    models the time. `arguments` is the result of `prepare` in arguments.py. For the other
+    parameters, see `coalesce.Kernel.launch`.
     """
     timed = runs is not None
     program = module.program(device)

@@ -187,8 +187,8 @@ class Packer:
     def pack(self, parameter: Parameter, structure: Structure, value: Any) -> bytes:
         """Return the bytes of a structure. `value` has the values of the members.
 
-        `parameter` is the parameter of the kernel that gets the structure. After this call,
-        `pointers` lists the arrays that the structure points to.
+        `parameter` is the kernel's parameter for which the structure is passed. After this call,
+        the attribute `pointers` lists the arrays that the structure points to.
         """
         self._bytes = bytearray(parameter.bytes)
         self._structure(str(parameter), parameter.name, structure, value, 0)

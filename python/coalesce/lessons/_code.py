@@ -85,8 +85,8 @@ class Code(str):
         begin : str
             The part begins at the first line that contains this text.
         end : str
-            The part ends at the first line that contains this text, counted from the line with
-            `begin`. If that line also contains `end`, the part has only one line.
+            The part ends at the first line that contains this text. The search starts at the line
+            with `begin`. If this line also contains `end`, the part has only one line.
 
         Returns
         -------
@@ -110,12 +110,10 @@ class Code(str):
 
 
 def new_lines(text: str, other: str) -> set[int]:
-    """Return the line numbers of the lines of `text` that `other` does not have.
+    """Return the numbers of the lines that are in `text` but not in `other`.
 
-    The first line of `text` has the number 1.
-
-    Differences of indentation are ignored. Empty lines and lines with only a brace never count as
-    new.
+    The first line of `text` has the number 1. Differences of indentation are ignored. Empty lines
+    and lines with only a brace never count as new.
     """
     ours, theirs = ([" ".join(line.split()) for line in t.split("\n")] for t in (text, other))
     matcher = SequenceMatcher(None, theirs, ours, autojunk=False)

@@ -149,7 +149,7 @@ def shared_words(most: float) -> Demand:
 
 
 def no_padding(most: int) -> Demand:
-    """Return a demand: the shared arrays have at most `most` bytes, too few for padding."""
+    """Return a demand: the shared arrays have no padding. Their size is at most `most` bytes."""
 
     def judge(profile: Profile, case: Case) -> None:
         del case

@@ -168,7 +168,7 @@ class Exercise:
         Returns
         -------
         str
-            The hint. If there are fewer hints, the text says how many there are.
+            The hint. If there are fewer than `number` hints, the text says how many there are.
 
         Examples
         --------

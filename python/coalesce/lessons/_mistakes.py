@@ -19,8 +19,8 @@ Mistakes = Iterator[tuple[str, Array]]
 def results(name: str, arguments: Sequence[Any], expected: Array) -> list[tuple[str, Array]]:
     """Return the common mistakes in exercise `name`, as (sentence, wrong result) pairs.
 
-    A wrong result is what a kernel with this mistake computes from `arguments`. `expected` is the
-    right result.
+    The sentence describes a mistake. The wrong result is what a kernel with this mistake computes
+    from `arguments`. `expected` is the right result.
     """
     known = _RESULTS.get(name)
     return [] if known is None else list(known(arguments, expected))

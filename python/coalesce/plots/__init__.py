@@ -244,9 +244,9 @@ def ladder(
     variants : mapping of str to Profile or Timing, or iterable of Profile
         The variants. The first one is on top.
     of : {"time", "sectors", "gflops", "gbps"}
-        The quantity to show. ``"time"`` shows milliseconds. ``"sectors"`` shows all sectors of
-        global memory that the kernel moves; it needs profiles. ``"gflops"`` and ``"gbps"`` show
-        GFLOP/s and GB/s; they need timings.
+        The quantity to show. ``"time"`` shows milliseconds. ``"sectors"`` shows how many sectors of
+        global memory all loads of the kernel move (or all its stores, see `kind`); it needs
+        profiles. ``"gflops"`` and ``"gbps"`` show GFLOP/s and GB/s; they need timings.
     kind : {"load", "store"}
         For ``of="sectors"``: whether to show the sectors of loads or of stores.
     ax, theme

@@ -127,7 +127,7 @@ def legend_of_sources(panel: Axes, *, both: bool, marker: bool = False) -> None:
 
 
 def matplotlib() -> Any:
-    """Return pyplot. If matplotlib is missing, raise ImportError."""
+    """Return the module `matplotlib.pyplot`. If it is not installed, raise ImportError."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

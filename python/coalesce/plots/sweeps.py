@@ -102,7 +102,7 @@ class Sweep:
         Raises
         ------
         ValueError
-            There is no such pattern, or it does not support a value.
+            There is no such pattern, or the pattern does not support one of the `values`.
         DeviceUnavailable
             There is no such device.
 

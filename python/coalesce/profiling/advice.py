@@ -91,8 +91,8 @@ def sentence(access: Access) -> str:
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
     """Yield an (access, text) pair for each access of a line. The text describes the access.
 
-    A text consists of sentences. A sentence that several accesses have is only in the text of the
-    first of them.
+    A text consists of sentences. If several accesses need the same sentence, only the text of the
+    first of these accesses has it.
     """
     seen: set[str] = set()
     for access in accesses:

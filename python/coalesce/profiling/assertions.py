@@ -45,8 +45,8 @@ class Assertions:
             The average is larger. The message shows the accesses, each with the addresses of one
             warp.
         TypeError, ValueError
-            Neither `load` nor `store` was passed, or one of them is not a number. Or the kernel has
-            no such access.
+            Neither `load` nor `store` was passed, or one of them is not a number. Or `load` was
+            passed, but there is no load of global memory to look at; the same for `store`.
 
         Examples
         --------

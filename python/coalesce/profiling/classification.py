@@ -55,7 +55,7 @@ class Pattern:
         - ``"partial"``: contiguous, but some lanes in between are inactive;
         - ``"permuted"``: the lanes access contiguous elements, but not in the order of the lanes;
         - ``"stride"``: the elements of neighbouring lanes have a constant distance;
-        - ``"field"``: lane i accesses structure i, and all lanes the same field: ``a[i].x``;
+        - ``"field"``: lane i accesses structure i. All lanes access the same field: ``a[i].x``;
         - ``"runs"``: neighbouring lanes access neighbouring elements, but only in groups of a few
           lanes, for example because the block is narrow;
         - ``"broadcast"``: all lanes access the same address;

@@ -94,7 +94,7 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
 
 
 def same_cost(a: Line, b: Line) -> bool:
-    """Whether two lines have the same numbers of requests, sectors and wavefronts."""
+    """Whether two source lines have the same numbers of requests, sectors and wavefronts."""
     return _cost(a) == _cost(b)
 
 
@@ -165,8 +165,8 @@ class ComparisonData:
         Returns
         -------
         list of (Line or None, Line or None)
-            The pairs, in the order of the source. If only one of the sources has a line, the other
-            item of the pair is None.
+            The pairs, in the order of the source. If a line is in only one of the two sources, the
+            other item of its pair is None.
         """
         of = self._which(of)
         return list(_paired(self.profiles[0], self.profiles[of]))

@@ -60,8 +60,8 @@ class Example:
         For an asynchronous copy, the addresses in shared memory to which the 32 lanes copy. Empty
         for other accesses.
     target_mask : int
-        The lanes that write to `target`: the lanes of `mask`, which copy, and lanes outside
-        `mask` that only write zeros.
+        The lanes that write to `target`. The lanes of `mask` write the bytes that they
+        copy. All other lanes of `target_mask` write zeros.
 
     Examples
     --------
@@ -101,8 +101,8 @@ class Example:
         """The cost of the access: wavefronts for shared memory, and sectors for other memory.
 
         It is the number that a GPU counts. For an atomic, the cost may be larger than `sectors`,
-        the number of distinct sectors. If several lanes access the same element, its sector is
-        moved several times.
+        the number of distinct sectors: if several lanes access the same element, the GPU moves the
+        sector of this element several times.
         """
         if self.space == "shared":
             passes, wavefronts = self._bank_passes

@@ -140,7 +140,7 @@ def lines(
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
     `rows` are the instructions, and `source` is the text of the kernel's file. `advise` is a
-    function that returns the sentence about an access. `errors` is a function that returns the
+    function that returns the `sentence` of an access. `errors` is a function that returns the
     standard error of a sum (see `Errors`). If the counts are not estimates, `errors` is None.
     """
     column = rows.column

@@ -22,7 +22,7 @@ Thread = tuple[int, int, int]
 
 
 class Runs(NamedTuple):
-    """The runs of a warp.
+    """The runs of a warp: sequences of lanes whose addresses have a constant distance.
 
     `length` is the number of lanes of the longest run. `step` is the distance between the addresses
     of two neighbouring lanes of a run, in bytes. `number` is the number of runs.

@@ -124,7 +124,8 @@ class Profile(ProfileData, Assertions):
               ``modelled_ms``, ``not_modelled``, ``measured_ms``: the attributes of the profile;
             - ``modelled``: None, or the attributes of `Modelled`;
             - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
-            - ``verdict``, ``metrics``, ``inexact``: the results of the methods;
+            - ``verdict``, ``inexact``: attributes of the profile;
+            - ``metrics``: the result of the method `metrics`;
             - ``lines``: a list with a dict for each `Line`. This dict contains the attributes of
               the line. Under the key ``accesses``, it has a list with a dict for each `Access`: the
               attributes of the access, a dict ``pattern``, and a dict ``example`` (with ``block``,

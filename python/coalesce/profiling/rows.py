@@ -340,7 +340,7 @@ class Line:
 
     @property
     def bank_conflicts(self) -> int:
-        """The wavefronts of shared memory that adjacent elements would not need."""
+        """How many wavefronts of shared memory the line would save with adjacent elements."""
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property

@@ -94,7 +94,10 @@ def extents(extent: tuple[int, int, int]) -> str:
 
 
 def notes(profile: ProfileData) -> list[str]:
-    """Return the notes of a report: the times, the other kernels, and which counts are exact."""
+    """Return the notes of a report.
+
+    The notes name the times, other kernels that the call ran, and which counts are exact.
+    """
     sentences = []
     times = []
     if profile.measured_ms is not None:

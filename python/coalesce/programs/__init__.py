@@ -37,8 +37,8 @@ class Outcome:
     Attributes
     ----------
     status : int
-        The exit status of the program. If a signal ended the program, it is 128 plus the number of
-        the signal.
+        The exit status of the program. If a signal ended the program, the status is 128 plus the
+        number of the signal.
     signal : str
         The name of the signal that ended the program, such as ``"SIGSEGV"``. ``""`` if no signal
         ended it.
@@ -95,8 +95,9 @@ def execute(
     check: bool = False,
     launches: str | None = None,
 ) -> Outcome:
-    """Run an executable CUDA program on the simulator. The arguments are the same as for `run`.
+    """Run an executable CUDA program on the simulator.
 
+    `executable` is the path of the program. The docstring of `run` explains the other parameters.
     The program must either use only the driver API, or be built with ``nvcc -cudart shared``.
     """
     path = Path(executable).resolve()

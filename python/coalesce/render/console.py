@@ -1,4 +1,4 @@
-"""Converts reports, which are objects of the package rich, to text.
+"""Converts reports, which are objects of the package ``rich``, to text.
 
 In a terminal, the text has colours. Elsewhere, it is plain text.
 """

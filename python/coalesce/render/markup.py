@@ -121,7 +121,7 @@ def table(rows: Content, style: str = "") -> Markup:
 
 
 class Drawing(Protocol):
-    """The attributes of a picture that `image` needs. `coalesce.draw.Picture` has them."""
+    """A picture with the attributes that `image` needs, such as `coalesce.draw.Picture`."""
 
     @property
     def svg(self) -> str: ...

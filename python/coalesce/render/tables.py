@@ -1,4 +1,4 @@
-"""Makes tables with the Python package `rich`. They have bold headings and no lines."""
+"""Makes tables with the Python package `rich`. The tables have bold headings and no borders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces: lists of the memory instructions that warps executed, in order, as NumPy arrays."""
+"""Defines `Trace`: the memory instructions that warps executed, in order, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ class Trace:
     Each execution of a memory instruction by a warp is an event. The attributes are arrays with a
     row for each of the n events. Events are sorted by block, then by warp, then by time.
 
-    ``trace[i]`` is event i. ``trace[a:b]`` and ``trace[mask]`` are traces of some of the events.
-    `select` returns the events of a line, an array or a warp.
+    ``trace[i]`` is event i. ``trace[2:5]`` and ``trace[trace.width == 4]`` are traces of some of
+    the events. `select` returns the events of a line, an array or a warp.
 
     Attributes
     ----------

@@ -62,8 +62,8 @@ class Prepared:
         """Simulate the launch. The kernel writes its results into the arrays of the arguments.
 
         `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask
-        is True for each byte of the array that was never written. `options` are passed to
-        ``Program.launch``.
+        has an element for each byte of the argument's array: True if this byte was never written.
+        `options` are passed to ``Program.launch``.
         """
         return self.program.launch(
             self.kernel.entry,

@@ -1,10 +1,10 @@
-"""Counts a launch in several processes, which may be on other machines.
+"""Counts the memory accesses of a launch in several processes.
 
-Each process gets a part of the blocks as a job. `concurrent.futures.Executor` starts the jobs. A
-job consists of the PTX, the machine code, the arguments, and the numbers of its blocks. It
-simulates these blocks on copies of the arrays, and returns the counts. Then the counts of all jobs
-are added. The sum is the same as if one process counted all blocks, because each block is counted
-once.
+The processes may be on other machines. Each process gets a part of the blocks as a job.
+`concurrent.futures.Executor` starts the jobs. A job consists of the PTX, the machine code, the
+arguments, and the numbers of its blocks. It simulates these blocks on copies of the arrays, and
+returns the counts. Then the counts of all jobs are added. The sum is the same as if one process
+counted all blocks, because each block is counted once.
 
 A block does not see what the blocks of other jobs write. This is correct only if blocks do not
 communicate. If they may communicate, the launch is refused (dependencies.py).
@@ -38,7 +38,10 @@ _JOBS_PER_WORKER = 4  # more than one, so that a fast worker can do more jobs th
 
 @dataclass(frozen=True)
 class RemoteLaunch:
-    """The data of a launch that a job needs. They can be pickled and sent to another process."""
+    """The data that a job needs to simulate its blocks of a launch.
+
+    They can be pickled and sent to another process.
+    """
 
     ptx: str
     source: str
@@ -106,8 +109,8 @@ def run(
 ) -> Result:
     """Simulate several lists of blocks. Each list is a job.
 
-    `chosen` has the lists. A list contains linear numbers of blocks. `executor` runs the jobs.
-    `exemplars` says how many executions of each memory instruction are kept as examples.
+    `chosen` has the lists. A list contains the linear numbers of its blocks. `executor` runs the
+    jobs. `exemplars` says how many executions of each memory instruction are kept as examples.
     `progress` is called with two numbers: how many blocks are finished, and how many there are. The
     attribute `groups` of the result has the counts of each list.
     """

@@ -55,7 +55,7 @@ class WavefrontAccess:
     array : str
         The name of the array of the first access. Empty if the memory has no name.
     requests : int
-        How often a wavefront would execute the instruction.
+        How often the instruction would be executed, summed over all wavefronts.
     cache_lines : int
         The number of accessed cache lines, summed over the requests.
     needed : int

@@ -36,7 +36,7 @@ def trace(
     device : str or Device
         ``"sim"``, or another simulated GPU.
     blocks, warps, lines, limit, progress
-        Which events to record. See `Kernel.trace`.
+        Which events to record, and whether to show a progress bar. See `Kernel.trace`.
     **options
         Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 
