@@ -135,7 +135,7 @@ def section(ladder: Shape, units: dict[str, Any]) -> Iterator[str]:
             **rungs[name].busy,
             **{f"over_{unit}": value for unit, value in rungs[over or name].busy.items()},
         )
-        compared = f" over `{over}`" * bool(over)
+        compared = f", compared with `{over}`" * bool(over)
         yield from textwrap.wrap(f"**`{name}`**{compared}. {text}", 100, break_on_hyphens=False)
 
 
@@ -149,12 +149,14 @@ gain follows from counts alone:
 - An H200 counted three things: executed instructions, requests to the load-store unit, and passes
   of the data stage (the part of L1 that reads data). The table has these counts per multiply-add of
   a warp.
-- In one cycle, a multiprocessor can issue 4 instructions, start 4 of these multiply-adds, take 0.8
-  requests, and make one pass ([Caches and time](models.md)). So each unit needs a certain number of
-  cycles per multiply-add. The unit that needs the most is the *bound*.
-- The predicted gain is the number of cycles that the bound of the earlier rung needs, divided by
-  the number for the bound of this rung. For example, `naive` needs {naive:.2f} cycles for its
-  passes, and `naive_2d` needs {naive_2d:.2f} cycles for its requests. So the predicted gain of
+- In one cycle, the schedulers of a multiprocessor can issue 4 instructions, and its float32 pipes
+  can start 4 of these multiply-adds. Its load-store unit can take 0.8 requests, and its data stage
+  can make one pass ([Caches and time](models.md)). A count, divided by the figure of its unit,
+  gives the cycles that the unit needs per multiply-add. For example, 2 requests need 2 / 0.8 = 2.5
+  cycles of the load-store unit. The unit that needs the most cycles is the *bound*.
+- The predicted gain is a ratio: the cycles that the bound of the earlier rung needs, divided by
+  the cycles that the bound of this rung needs. For example, `naive` needs {naive:.2f} cycles for
+  its passes, and `naive_2d` needs {naive_2d:.2f} cycles for its requests. So the predicted gain of
   `naive_2d` over `naive` is {naive:.2f} / {naive_2d:.2f} = {gain:.2f}.
 
 The prediction ignores that warps wait. The text below the table says where this matters, with
@@ -193,8 +195,8 @@ RUNGS = {
         """
         In `coalesced`, thread `t` has row `t / TILE` and column `t % TILE`. Here, the
         division and the remainder are swapped, so neighbouring lanes read neighbouring
-        rows, and the counts are the same as those of `naive`. The data stage is busy for
-        {data:.0f} % of the time, so prediction and measurement nearly agree.
+        rows. The counts are the same as those of `naive`. The bound (the data stage) is busy
+        for {data:.0f} % of the time, so the measured gain is nearly the predicted gain.
         """,
     ),
     "untiled": (
@@ -204,16 +206,16 @@ RUNGS = {
         loads are those of `coalesced`, so the model predicts no change. But there are more
         instructions, and warps wait for data from L1 and L2 for {far:.0f} % of their time,
         instead of {over_far:.0f} % in `coalesced`. The load-store unit is busy for only
-        {requests:.0f} % of the time.
+        {requests:.0f} % of the time, instead of {over_requests:.0f} % in `coalesced`.
         """,
     ),
     "tiled": (
         "coalesced",
         """
         The tiles are in shared memory, so few loads go to global memory. But each
-        multiply-add still needs loads, now from shared memory. So the load-store unit stays
-        the bound, with fewer requests. It is busy for {requests:.0f} % of the time. Warps
-        also wait at barriers, for {barrier:.0f} % of their time.
+        multiply-add still needs loads, now from shared memory. The load-store unit gets
+        fewer requests, but it is still the bound. It is busy for {requests:.0f} % of the time.
+        Warps also wait at barriers, for {barrier:.0f} % of their time.
         """,
     ),
     "tiled_transposed": (
@@ -221,9 +223,9 @@ RUNGS = {
         """
         The tile of `b` is stored transposed, and accesses to it have bank conflicts. So there
         are six times as many passes as in `tiled`, and the data stage is busy for
-        {data:.0f} % of the time. The loss is a little smaller than predicted, because
-        `tiled` itself is slower than predicted: its bound (the load-store unit) is busy for only
-        {over_requests:.0f} % of the time.
+        {data:.0f} % of the time. The loss against `tiled` is a little smaller than predicted,
+        because `tiled` is slower than predicted. In `tiled`, the bound (the load-store unit) is
+        busy for only {over_requests:.0f} % of the time.
         """,
     ),
     "blocktiled_1d": (
@@ -231,8 +233,8 @@ RUNGS = {
         """
         Each thread computes 8 elements and uses each word of `b` 8 times. So it needs
         fewer requests and passes. But a thread needs more registers, so a multiprocessor
-        holds only {warps:.0f} warps, instead of {over_warps:.0f}: too few to hide all waits. A
-        warp waits at barriers for {barrier:.0f} % of its time, and for
+        holds only {warps:.0f} warps, instead of {over_warps:.0f} in `tiled`. These warps are too
+        few to hide all waits. A warp waits at barriers for {barrier:.0f} % of its time, and for
         data from L1, L2 and DRAM for {far:.0f} %. The data stage is busy for only
         {data:.0f} % of the time.
         """,
@@ -240,11 +242,11 @@ RUNGS = {
     "blocktiled_2d": (
         "blocktiled_1d",
         """
-        Each thread computes 8 x 8 elements and needs only a quarter of a word of shared
-        memory per multiply-add. Yet the gain is small, because a multiprocessor
-        holds only {warps:.0f} warps. They wait for shared memory for {shared:.0f} % of
-        their time, and for data from L1, L2 and DRAM for {far:.0f} %. No unit is busy for
-        more than {data:.0f} % of the time.
+        Each thread computes 8 x 8 elements. For each multiply-add, it reads only a quarter
+        of a word of shared memory: 16 words for 64 multiply-adds. Yet the gain is small,
+        because a multiprocessor holds only {warps:.0f} warps. They wait for shared memory
+        for {shared:.0f} % of their time, and for data from L1, L2 and DRAM for {far:.0f} %.
+        No unit is busy for more than {data:.0f} % of the time.
         """,
     ),
     "vectorized": (
@@ -252,17 +254,18 @@ RUNGS = {
         """
         A load reads 16 bytes per lane, so there are fewer loads to wait for. The gain is
         larger than predicted, because warps also wait less for shared memory:
-        {shared:.0f} % of their time, instead of {over_shared:.0f} %.
+        {shared:.0f} % of their time, instead of {over_shared:.0f} % in `blocktiled_2d`.
         """,
     ),
     "warptiled": (
         "vectorized",
         """
-        The lanes of a warp share a compact tile, so more of them load the same elements,
+        The lanes of a warp share a compact tile, so more lanes load the same elements,
         and there are no bank conflicts. A load of 16 bytes per lane takes 3 passes
-        instead of 5. In `vectorized`, the data stage is busy for only {over_data:.0f} %
-        of the time, so fewer passes help little. In `warptiled`, warps wait for data from L1,
-        L2 and DRAM for {far:.0f} % of their time.
+        instead of 5 in `vectorized`. But fewer passes help little, because the data stage of
+        `vectorized` is busy for only {over_data:.0f} % of the time. Also, warps wait longer for
+        data from L1, L2 and DRAM: {far:.0f} % of their time, instead of {over_far:.0f} % in
+        `vectorized`.
         """,
     ),
     "pipelined": (
@@ -272,8 +275,8 @@ RUNGS = {
         and at the same time asynchronous copies fill the other three. Copying costs more
         instructions than in `warptiled`, so the model predicts a loss. But warps no longer
         wait for data from L1, L2 and DRAM: {far:.0f} % of their time, instead of
-        {over_far:.0f} %. So the schedulers are busy for {issue:.0f} % of the time,
-        instead of {over_issue:.0f} %.
+        {over_far:.0f} % in `warptiled`. So the schedulers are busy for {issue:.0f} % of the
+        time, instead of {over_issue:.0f} % in `warptiled`.
         """,
     ),
     "tma": (
@@ -282,8 +285,8 @@ RUNGS = {
         The copy engine (TMA) copies the tiles, so the threads execute few instructions
         for the copies. A thread computes 16 x 8 elements, so it needs few loads. Nearly
         all instructions are multiply-adds. The gain is larger than predicted, because the
-        schedulers are also busier: {issue:.0f} % of the time, instead of {over_issue:.0f}
-        %. The counts leave out the kernel that packs `a`, but the time
+        schedulers are also busier: {issue:.0f} % of the time, instead of {over_issue:.0f} %
+        in `pipelined`. The counts leave out the kernel that packs `a`, but the time
         includes it.
         """,
     ),
@@ -292,15 +295,16 @@ RUNGS = {
         """
         This rung is for small products. For 4096 x 4096 matrices, as here, its tiles are
         smaller than those of `tma`. The schedulers are busy for {issue:.0f} % of the time,
-        instead of {over_issue:.0f} %.
+        instead of {over_issue:.0f} % in `pipelined`.
         """,
     ),
     "tensor_map": (
         "tma",
         """
-        The counts are nearly those of `tma`. But here no kernel packs `a` first: warps
-        transpose the tiles of `a` in shared memory. Also, the schedulers are busy for
-        {issue:.0f} % of the time, instead of {over_issue:.0f} %.
+        The counts are nearly the same as those of `tma`. But `tma` needs another kernel, which
+        packs `a` first. In `tensor_map`, warps transpose the tiles of `a` in shared memory
+        instead. Also, the schedulers are busy for {issue:.0f} % of the time, instead of
+        {over_issue:.0f} % in `tma`.
         """,
     ),
 }

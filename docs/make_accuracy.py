@@ -39,9 +39,9 @@ If a cell of a table has one figure, prediction and measurement are exactly equa
 the cell has two figures: the prediction in bold, and then the measurement. [The
 glossary](../notebooks/glossary.md) explains the terms.
 
-The launches are in five sets, which the sections below describe. This table says on which GPU each
-set was recorded, and when. (The command was `python tests/record_counters.py shipped awkward
-programs unseen patterns`.)
+The launches are in five sets, which the sections below describe. The sets were recorded by
+`python tests/record_counters.py shipped awkward programs unseen patterns`. This table says on which
+GPU each set was recorded, and when.
 
 """
 
@@ -247,8 +247,9 @@ def counted() -> Iterator[str]:
     yield ""
     yield (
         "These kernels are in `tests/kernels/unseen_*.cu`. The counts of the GPU were recorded on "
-        "{date}, before any rule of counting was changed for these kernels. Where a prediction is "
-        "wrong, the profile should say so: `p.inexact` names the metric and the reason. "
+        "{date}. Until then, no rule of counting had been changed for these kernels. Where a "
+        "prediction is wrong, the profile should say so: `p.inexact` names the metric and the "
+        "reason. "
         "{wrong}".format(**sets["unseen"].recording, wrong=unexplained(sets["unseen"].wrong()))
     )
     yield ""

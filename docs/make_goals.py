@@ -189,7 +189,8 @@ how the figures were measured, what was tried, and what to try next."""
 _PRODUCTS = """\
 The first table is for float32. A figure is the time of cuBLAS divided by the time of the fastest
 variant: above 1, the variant is faster. A product of up to 1024 x 1024 x 1024 was repeated up to
-100 times in a row, in a CUDA graph. So at these sizes, the figure is for a loop of products."""
+100 times in a row, in a CUDA graph. At these sizes, the figure is for products
+that follow each other, not for a single product."""
 
 _TENSOR_CORES = """\
 The next table is for the variants on tensor cores. Here, too, a figure is the time of cuBLAS

@@ -43,14 +43,14 @@ not part of this repository.
 
 The results are compared with up to two independent references:
 
-1. The host. g++ compiles the kernel's own source, and the compiled kernel runs on the host
+1. A run on the host. g++ compiles the kernel's own source for the host
    (`tests/any_references.py`). For some kernels, a NumPy expression is the reference instead.
-2. A GPU. `tests/any_gpu.py` repeats the launch on a GPU.
+2. A run on a GPU. `tests/any_gpu.py` repeats the launch there.
 
 These are the outcomes:
 
-- *right*: the kernel wrote or printed something, at least one reference has the same result, and
-  no reference has another result.
+- *right*: the kernel wrote or printed something. The result agrees with at least one reference, and
+  differs from no reference.
 - *wrong*: the result differs from a reference, and [the check](checks.md) finds no mistake in the
   kernel.
 - *not defined*: the result differs from a reference, but CUDA does not define which result is
@@ -74,8 +74,8 @@ launched with only one block. These are the outcomes, with the number of kernels
 - *atomics* ({atomics}): floats differ by rounding, because atomics add them in no fixed order.
 - *rounding* ({rounding}): floats differ by rounding for another reason. Most of these kernels use
   approximate functions of the GPU, such as `__expf` or `rsqrtf`.
-- *order* ({order}): the kernel uses the results of atomics as indices. A GPU executes atomics in
-  another order than the simulator, so it also stores the results of the kernel in another order.
+- *order* ({order}): the kernel stores results at indices that atomics returned. A GPU executes the
+  atomics in another order than the simulator, so a result can be at another index.
 - *addresses* ({addresses}): the kernel writes addresses, which are different on a GPU.
 - *not defined* ({undefined}): the results differ, but CUDA does not define them, because the kernel
   has a race or reads memory that nobody wrote.
@@ -84,9 +84,9 @@ launched with only one block. These are the outcomes, with the number of kernels
 """
 _OF_GPU = ("equal", "atomics", "rounding", "order", "addresses", "different", "failed")
 _COUNTED = """\
-{launches} of these launches were also measured with Nsight Compute. For these launches, coalesce
-reports {metrics:,} counts as exact. In {unlike} of these launches, at least one of these counts
-differs from the counter of the GPU.
+{launches} of these launches were also measured with Nsight Compute. For these {launches} launches,
+coalesce reports {metrics:,} counts as exact. In {unlike} of the {launches} launches, at least one
+count that coalesce reports as exact differs from the counter of the GPU.
 """
 # Why a count of a launch may differ.
 _NOTES = {
@@ -113,15 +113,16 @@ def text(record: dict[str, Any], gpu: dict[str, Any]) -> str:
         f"The rule chose {record['chosen']} kernels from {len(repositories)} repositories{lacking}:"
         "\n\n"
         f"- {count['right']} are right, and {count['wrong']} are wrong. {references['both']} of "
-        f"the {count['right']} agree with both references, {references['host']} only with g++ or "
-        f"NumPy, and {references['gpu']} only with a GPU."
+        f"the {count['right']} agree with both the host (g++ or NumPy) and a GPU, "
+        f"{references['host']} only with the host, and {references['gpu']} only with a GPU."
         "\n"
         f"- {len(ran)} compiled. {machine} of these run on machine code, and {len(on_ptx)} on PTX."
         "\n"
         f"- For {sum(bool(row.get('own')) for row in rows)} kernels, a person wrote the arguments."
         "\n\n"
-        "The figures come from several runs of different commits. The last run, on "
-        f"{date} on a machine with {cores} ({processor}), tested commit `{record['coalesce']}`."
+        "The figures come from several runs with different commits of coalesce. The last run was "
+        f"on {date} on a machine with {cores} ({processor}). It tested coalesce in this state: "
+        f"commit `{record['coalesce']}`."
     )
     lines = [
         *("# Public kernels", "", "*Written by `docs/make_kernels.py`; do not edit.*", ""),

@@ -61,7 +61,7 @@ def text(record: dict[str, Any], other: dict[str, Any], units: dict[str, Any]) -
         "## The fastest rung of each shape",
         "",
         "The ratio is cuBLAS' time divided by the rung's time: above 1, the rung is faster. The",
-        "goal is the smallest ratio that the rung should reach. [Goals](goals.md) lists all goals.",
+        "ratio should be at least as large as the goal. [Goals](goals.md) lists all goals.",
         "",
         *_shapes(record),
         "",
@@ -195,16 +195,17 @@ counted the cycles of one product of two {size} x {size} matrices. The columns a
   this run. It is the product of the three columns to its left.
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
 - *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction.
-  The number after a reason says for how many warps it was the reason, on average.
+  The number after a reason is the average number of cycles that a warp waited, for this reason,
+  per issued instruction.
   `dispatch_stall` includes conflicts of register banks (two operands of an instruction are in the
   same bank). `not_selected` means that the scheduler chose another warp."""
 
 _INTRODUCTION = """\
 *Written by `docs/make_ladder.py`; do not edit.*
 
-`coalesce.matmul` has many variants: kernels that compute the same matrix product. Most of them are
-faster than the previous one, so this page calls them the rungs of a ladder. The page compares the
-speed of the rungs with the speed of cuBLAS, NVIDIA's library. [The
+`coalesce.matmul` has many variants: kernels that compute the same matrix product. Most
+variants are faster than the variant before them, so this page calls the variants the rungs of a
+ladder. The page compares the speed of the rungs with the speed of cuBLAS, NVIDIA's library. [The
 glossary](../notebooks/glossary.md) explains the terms, and [lesson
 7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
 
@@ -214,7 +215,7 @@ How the times were measured:
 - The operands are random numbers in [-1, 1), in float32 unless another type is named.
 - `coalesce.benchmark` measured the times, and checked every result against a product in float64.
 - Rungs and cuBLAS take turns, so that the GPU's clock is the same for all. A time is the median of
-  several runs. In a run, a CUDA graph repeats a short product up to 100 times.
+  several runs. If a product takes little time, a CUDA graph repeats it up to 100 times in each run.
 - Some rungs first pack an operand: they copy its elements to a new array, in another order. The
   time includes this copy.
 - The L2 cache is not cleared between two runs of a rung, so it can hold data of the previous run.
@@ -234,9 +235,10 @@ Tensor cores are units that multiply small matrices. Four rungs use them:
 The column *cuBLAS* names the type with which cuBLAS computes. The *error* is the norm of the
 differences from the exact result, divided by the norm of the exact result.
 
-Compare only figures in the same row, because only kernels in the same row took turns. Most kernels
-of this table reach the power limit of the GPU, and then the GPU lowers its clock. The power in the
-table is a mean over one second, so it can be below the limit."""
+Compare only figures in the same row. The rung and cuBLAS of a row took turns, so that the GPU's
+clock was the same for both. Kernels of different rows did not take turns. Most kernels of this
+table reach the power limit of the GPU, and then the GPU lowers its clock. The power in the table is
+a mean over one second, so it can be below the limit."""
 
 _OTHER = """\
 ## The same on an H100
@@ -250,12 +252,12 @@ _LIMITS = """\
 For each of the fastest rungs, this section says what limits its speed, which changes were tried,
 and which change to try next. `benchmarks/ladder.py` measured the figures. A product is named by its
 shape, M x N x K. A single number means that M, N and K are equal: "the product of 4096" multiplies
-two 4096 x 4096 matrices.
+two 4096 x 4096 matrices. The ratio to cuBLAS is cuBLAS' time divided by the rung's time.
 
 ### `tensor_map`
 
-**Limit.** The main loop, which multiplies, limits the speed. The table above shows where its time
-goes at 4096:
+**Limit.** The main loop, which multiplies, limits the speed. In the table above, the row
+`tensor_map` shows how the kernel spends its time at 4096:
 
 - A scheduler usually has several warps to choose from (`not_selected`), so more warps cannot help.
 - All multiprocessors have work for nearly all of the time, so another distribution of the tiles
@@ -274,17 +276,18 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
 - **No packing.** In an earlier version, another kernel packed A before the product. Now the kernel
   itself transposes A in shared memory. This raised the ratio to cuBLAS from 1.025 to 1.05 at 2048,
   and from 0.99 to 1.08 for 8192 x 512 x 4096.
-- **Other positions of the lanes** in the tile of a warp, as in `split_k`. The kernel became slower:
-  by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
+- **Other positions of the lanes** in the tile of a warp: the same positions as in `split_k`. The
+  kernel became slower: by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
 - **Fewer tests of barriers.** In one version, only one warp tested the barriers while it waited.
   In another version, the transposing warps paused from time to time. Neither changed the speed.
 - **No work at the end of a tile.** At the end of each tile, the kernel exchanges partial sums and
-  stores the result. A kernel without the exchange and a kernel without the stores have wrong
-  results, but they show what this work costs: nothing, at 2048, 4096 and 8192.
+  stores the result. To measure the cost of this work, one version left out the exchange, and
+  another version left out the stores. (Both have wrong results.) At 2048, 4096 and 8192, neither
+  version was faster. So this work costs nothing.
 - **Warpgroups at different times.** One warpgroup multiplied while the other one stored. This made
   the product of 4096 slower by 1 %.
-- **Other tiles for 16384 x 128 x 2048.** With tiles of 128 x 128 instead of 256 x 128, the kernel
-  reached 47 instead of 43 TFLOP/s on an H100. But `split_k` is faster.
+- **Other tiles for 16384 x 128 x 2048.** On an H100, the kernel reached 43 TFLOP/s with tiles of
+  256 x 128, and 47 TFLOP/s with tiles of 128 x 128. But `split_k` is faster.
 
 **Next.** Avoid conflicts of register banks. If two successive multiply-adds have an operand in
 common, the second one does not have to read it again. In the source, successive multiply-adds have
@@ -293,7 +296,7 @@ an operand in common, but ptxas, the assembler, changes the order.
 ### `split_k`
 
 **Limit.** This kernel transposes A while it copies A to shared memory, so it must copy one element
-at a time. In the product of 256, a block has only a few iterations, and spends most of its time
+at a time. For 256 x 256 x 256, a block has only a few iterations, and spends most of its time
 waiting for the data of the first iteration. For 16384 x 128 x 2048, the kernel spends about 5 % of
 its time (8.6 microseconds) outside the main loop: at its start, and at the end of each tile.
 
@@ -304,9 +307,9 @@ its time (8.6 microseconds) outside the main loop: at its start, and at the end 
   ratio to cuBLAS from 0.949 to 0.986 for 16384 x 128 x 2048, from 1.148 to 1.177 for
   1024 x 1024 x 1024, and from 1.376 to 1.413 for 256 x 256 x 256.
 - **Other orders of the instructions.** A search timed 388 versions of the main loop for 16384 x 128
-  x 2048. The kernel follows the fastest version. The new order and the new positions of the lanes
-  together raised the ratio from 0.970 to 1.030 for this shape, from 1.148 to 1.187 at 1024, and
-  from 1.060 to 1.071 at 1000.
+  x 2048. The kernel follows the fastest version. The new order, together with the new positions of
+  the lanes (see above), raised the ratio to cuBLAS from 0.970 to 1.030 for this shape, from 1.148
+  to 1.187 at 1024, and from 1.060 to 1.071 at 1000.
 - **Two sums at once.** With `TILE=32` and `TILE=64`, two blocks form a cluster, and each block
   reads partial sums from the shared memory of the other one. A lane now reads two neighbouring sums
   at once. This raised the ratio from 1.045 to 1.148 for the product of 512 on an H100.

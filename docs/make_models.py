@@ -43,8 +43,8 @@ a kernel has no barriers, each warp of the model starts after a random number of
 64).
 
 Often, the requests of many blocks of a grid differ only in their addresses. The model replays at
-most eight of these blocks, each with different random numbers. It does not replay the other blocks:
-for them, it uses the results of the replayed blocks, in rotation.
+most eight of these blocks, and chooses new random numbers for each. Every other block gets the
+result of a replayed block: the one whose number has the same remainder after division by eight.
 
 L1 and shared memory are two parts of the same memory. L1 gets the part that shared memory does not
 use. If several blocks run on a multiprocessor, each of them gets an equal part of L1.
@@ -59,14 +59,15 @@ which data L2 holds.
 
 **Which blocks run.** A multiprocessor holds a limited number of blocks at once. When a block ends,
 the next one starts. The model does the same. On a GPU, one block is soon ahead of another, even if
-both start together and have the same work. In the model, random numbers decide which blocks get
-ahead. The size of the random numbers was fitted to recordings of tiled matrix products on an H200.
+both start together and have the same work. In the model, each block starts after a random
+delay, so some blocks get ahead. The largest possible delay was fitted to recordings of tiled matrix
+products on an H200.
 
 **Merged reads.** On GPUs of compute capability 9.0 and newer, multiprocessors are in groups of
-about 16, called GPCs. If a multiprocessor reads a sector while another multiprocessor of the same
-group still waits for this sector, the two reads are merged into one. The *L2 Request Coalescer*
-(LRC) does this. In the model, a multiprocessor waits 200 cycles for a sector that L2 has, and 600
-cycles for other sectors. Both figures were fitted to the merged reads of the variant `gather`.
+about 16, called GPCs. If one multiprocessor waits for a sector, and another multiprocessor of its
+group reads the same sector, the *L2 Request Coalescer* (LRC) merges the two reads into one. In the
+model, a multiprocessor waits 200 cycles for a sector that L2 has, and 600 cycles for a sector that
+L2 must read from DRAM. Both figures were fitted to the merged reads of the variant `gather`.
 
 **Partitions.** On some GPUs, L2 consists of two halves, called partitions. A multiprocessor reads
 from the nearer partition. If all multiprocessors read the same data, both partitions hold a copy.
@@ -100,10 +101,11 @@ are:
 
 **Latency.** If a multiprocessor has too few warps, at times all of them wait, and the kernel takes
 longer. To estimate this, the model follows one warp through the machine code. The machine code says
-for how many cycles and for which results an instruction must wait. The model of the caches says how
-often L1, L2 and DRAM serve an access. This gives the time of an average warp. A block lasts as long
-as its slowest warp. So the time is increased if some warps execute more instructions than the
-average warp.
+how many cycles pass from each instruction to the next. It also says which instructions must wait
+for the results of earlier instructions. The model of the caches says how often L1, L2 and DRAM
+serve an access. From all this, the model computes the time of an average warp. But a block lasts as
+long as its slowest warp. So the model increases the time if some warps execute more instructions
+than the average warp.
 
 **The data stage of L1** reads the data. In one cycle, each of the 32 banks delivers one word of
 shared memory or of the cache. L1 must also look up where the lines are. It divides the lines into
@@ -123,8 +125,9 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
 ## Limits of the models
 
 - Caches are empty at the start.
-- If a grid is large, the models use only its first blocks: at least twice as many blocks as the GPU
-  runs at the same time. The models assume that the other blocks behave in the same way.
+- If a grid is large, the models use only its first blocks. The number of these blocks is at least
+  twice the number of blocks that the GPU runs at the same time. The models assume that the other
+  blocks behave in the same way.
 - A profile with `sample=` or `executor=` models no caches and no time.
 - If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
   its time is not modelled. The cost of these instructions is not known.
@@ -136,8 +139,8 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
 ## The GPUs
 
 A kernel is compiled for the architecture of the simulated GPU. CUDA 13 no longer supports the
-compute capability 7.0. So kernels for `sim:v100` are compiled for the oldest architecture that CUDA
-13 supports.
+compute capability 7.0 of the V100. So kernels for `sim:v100` are compiled for the oldest
+architecture that CUDA 13 supports.
 
 The models use the figures of this table. They also use constants that were recorded on an H200, and
 are the same for every simulated GPU. **Only the H200 was compared with hardware.**"""
@@ -146,16 +149,17 @@ ACCURACY = """
 ## How far off
 
 The models were compared with the counters of an {gpu} (driver {driver}, Nsight Compute {ncu},
-{date}). There are {launches} launches: every shipped kernel without bulk copies, in several sizes.
-`python docs/model_accuracy.py` computes the figures.
+{date}). There are {launches} launches: every shipped kernel that makes no bulk copies, in several
+sizes. `python docs/model_accuracy.py` computes the figures.
 
 Two kinds of columns need an explanation:
 
 - **Order.** A pair has two variants of the same operation and size, whose measured times differ by
   more than 10 %. "n of m" means: for n of m pairs, the model says correctly which variant is
   faster.
-- **Recorded counts.** These columns test the model of time alone. Here, the model gets the numbers
-  of instructions and wavefronts that the GPU counted, not those of the simulator.
+- **Recorded counts.** These columns test only the model of time. For these columns, the model of
+  time gets the numbers of instructions and wavefronts that the GPU counted, not the numbers that
+  the simulator counted.
 
 These errors are known:
 
@@ -169,9 +173,9 @@ These errors are known:
     `block_per_row` at 2048.
 - **Too many merged reads:** `offset`. In this kernel, two successive blocks both read the sector at
   the border between their elements. The model merges many of these reads, and the GPU merges none
-  of them. The model assumes that multiprocessors with neighbouring numbers are in the same
-  GPC, so that their reads are merged (see *Merged reads* above). NVIDIA does not publish which
-  multiprocessors a GPC has.
+  of them. Only reads by multiprocessors of the same GPC are merged (see *Merged reads* above).
+  NVIDIA does not publish which multiprocessors a GPC has. The model assumes that multiprocessors
+  with neighbouring numbers are in the same GPC.
 - **Too many merged reads:** `naive_2d`, `untiled`. In these kernels, no barrier keeps the warps
   together. On a GPU, some warps get further and further ahead of others, so they read the same data
   at different times. In the model, the warps stay closer together.
@@ -181,8 +185,8 @@ These errors are known:
   other, L1 merges some of these stores. The rule is not known. The model merges 70 % of these
   stores.
 - **Too many bytes of DRAM:** `naive_2d` and `untiled` at 4096. On the GPU, the blocks of these
-  kernels advance at the same speed, so a block finds data in L2 that another block has just read.
-  In the model, some blocks are far ahead of others.
+  kernels advance at the same speed, so a block finds in L2 the data that another
+  block has just read. In the model, some blocks are far ahead of others.
 - **Modelled time too short:** `gather`, if its data do not fit into L2. For random reads, DRAM is
   slower than the model assumes.
 

@@ -127,7 +127,7 @@ The option `--check` reports the mistakes of srad_v2 and myocyte.
 HeCBench (Heterogeneous Computing Benchmarks, commit f27000a51) has more than 500 CUDA programs. We
 chose those that say whether their results are right, find their input files in their own folders,
 and need no library except cuBLAS and cuRAND. A few that nvcc could not build were left out. The
-programs run with smaller inputs and fewer repetitions than usual. Five of them end with an error:
+programs run with smaller inputs and fewer repetitions than usual. Five programs end with an error:
 
 - In bscan, only some threads of a block reach a barrier. The program itself says that its
   results are wrong.
@@ -135,9 +135,8 @@ programs run with smaller inputs and fewer repetitions than usual. Five of them 
 - segsort executes a shuffle in a branch that only some lanes take, but the mask of the shuffle
   names all lanes. CUDA does not define what happens then.
 
-A GPU does not report such mistakes. On an H200, bscan says that its results are wrong, as on the
-simulator. The programs btree, histogram and segsort report success. threadcpy did not end within
-30 s."""
+A GPU does not report such mistakes. On an H200, too, bscan says that its results are wrong. The
+programs btree, histogram and segsort report success. threadcpy did not end within 30 s."""
 
 
 def main() -> None:

@@ -246,7 +246,7 @@ lessons.predict(
 # sector. The next warp then moves this sector again.
 #
 # How many sectors are due to each of the two reasons? The next cell counts the sectors as if each row of 20 threads
-# were one request. Then only the first reason is left.
+# were one request. Then no request ends inside a row, so only the first reason is left.
 
 # %% tags=["counts"]
 starts = np.arange(0, 480, 20)  # where the rows of the blocks start, in floats
@@ -279,8 +279,8 @@ lessons.predict(
 
 # %% [markdown]
 # What matters is *which element each lane accesses*: neighbouring lanes need neighbouring values of `col`. With `row = t
-# / 32, col = t % 32`, they have neighbouring values, whether the block is flat or not. With `row = t % 32, col = t /
-# 32`, they do not. Lesson 2 counts the cost.
+# / 32, col = t % 32`, neighbouring lanes have neighbouring values of `col`, whether the block is flat or not. With
+# `row = t % 32, col = t / 32`, neighbouring lanes have the same value of `col`. Lesson 2 counts the cost.
 
 # %% [markdown]
 # ## Exercises

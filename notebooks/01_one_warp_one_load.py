@@ -44,7 +44,7 @@ from coalesce import draw, lessons
 #
 # The cost of a request is the number of **distinct sectors** that its active lanes touch. Everything below follows from
 # this rule. (A lane is active if it has a thread that executes the instruction.) A request is **coalesced** if it
-# touches only as many sectors as its bytes need.
+# touches the smallest number of sectors that can hold its bytes.
 #
 # The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same numbers.
 #
@@ -293,9 +293,9 @@ if recorded.gbps is not None:
 # Wider loads did help, and the limit is no longer latency. All bytes that are loaded and stored pass through **L2**.
 # According to the model, L2 is the next limit.
 #
-# But here the model is not precise. DRAM needs nearly as many cycles as L2, and in the model, two units delay each
-# other if they are about equally busy. For this kernel, the modelled delay is too large: the measured bandwidth is
-# higher than the modelled one.
+# But here the model is not precise. DRAM needs nearly as many cycles as L2. In this case, the model assumes that L2 and
+# DRAM delay each other. For this kernel, the modelled delay is too large: the measured bandwidth is higher than the
+# modelled bandwidth.
 #
 # ## What the memory behind the caches moves
 #
@@ -322,8 +322,8 @@ if data.gbps is not None:
 # Suppose that the memory moves single sectors. Then a request moves the same number of bytes with strides 8 and 16, so
 # both strides would be equally fast. But stride 16 is half as fast. So the memory must move larger pieces.
 #
-# How large are these pieces? To test a size, compute the bandwidth that each stride would need with pieces of this
-# size. This bandwidth cannot be more than the 4,800 GB/s of the memory.
+# How large are these pieces? To test a size, assume that the memory moves pieces of this size. Then compute for each
+# stride how many bytes per second the memory moves. They cannot be more than 4,800 GB/s, the bandwidth of the memory.
 
 
 # %%
@@ -357,15 +357,16 @@ lessons.predict(
 # is a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which
 # stride it measured. Two cases are possible:
 #
-# 1. For every 4 bytes that the kernel uses, the memory moves 32 bytes. This happens at stride 8. If the
-#    memory moves pieces of 32 bytes, this also happens at all larger strides. The bandwidth falls by a factor of 32 / 4 = 8 at most.
+# 1. For every 4 bytes that the kernel uses, the memory moves 32 bytes. With pieces of 32 bytes, this happens at stride
+#    8 and at all larger strides. With pieces of 64 bytes, this happens only at stride 8. The bandwidth falls by a
+#    factor of 32 / 4 = 8 at most.
 # 2. For every 4 bytes that the kernel uses, the memory moves 64 bytes. With pieces of 64 bytes, this happens at stride
 #    16 and at all larger strides. The bandwidth falls by a factor of 64 / 4 = 16 at most.
 #
-# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. The factor is 8 or 16 only if
-# the memory is fully busy at both strides. Otherwise the factor is smaller. So a factor of 7.3 fits the first
-# case, because it is nearly 8. But it also fits the second case, if the memory was only half busy at stride 1. The factor
-# alone does not say how large the pieces are.
+# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. The factor is 8 (case 1) or 16
+# (case 2) only if the memory is fully busy at both strides. Otherwise the factor is smaller. A factor of 7.3 fits
+# case 1, because 7.3 is nearly 8. A factor of 7.3 also fits case 2, if the memory was only half busy at stride 1: then
+# the factor is at most 16 / 2 = 8. The factor alone does not say how large the pieces are.
 #
 # In our plot, the memory is only partly busy at stride 1: the GPU reaches 2,700 of 4,800 GB/s. So the factors of
 # this GPU are far below 8 and 16:

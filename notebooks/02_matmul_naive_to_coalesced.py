@@ -153,8 +153,8 @@ lessons.predict(
 
 # %% [markdown]
 # The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then
-# look at line 28 of the source. For each of the two loads of this line, the report shows how many sectors each
-# request touches, and how many would be enough.
+# look at line 28 of the source, with the loads of `a` and `b`. For each load, the report shows how many sectors a
+# request takes, and how many it needs.
 
 # %%
 p_naive
@@ -216,15 +216,15 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # The kernel became 12.6 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` also read
 # more from DRAM than `coalesced`? No, as the next cells show. So there must be another reason. The cells profile
-# matrices of 512 x 512, which are large enough to fill the GPU. The counts are exact. The caches and the time are
-# modelled: the time model estimates how long each resource of the GPU is busy.
+# the product of two matrices of 512 x 512. This product is large enough to fill the GPU. The counts are exact. The
+# caches and the time are modelled: the time model estimates how long each resource of the GPU is busy.
 #
 # A request passes through several resources:
 #
-# 1. The **load-store unit** of a multiprocessor accepts one request at a time. Our time model counts 1.25 cycles per
-#    request, because an H200 was never faster in our recordings.
-# 2. The **data stage** of L1 reads the data. In these kernels, it reads one cache line (128 bytes) per pass. So a
-#    request takes one pass for each line that it touches.
+# 1. The **load-store unit** of a multiprocessor accepts one request at a time. In our recordings of an H200, a request
+#    took at least 1.25 cycles of this unit. So our time model counts 1.25 cycles per request.
+# 2. The **data stage** of L1 reads the data. In these kernels, each pass reads one cache line (128 bytes). So a request
+#    that touches 32 lines takes 32 passes.
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.
 #
@@ -409,9 +409,9 @@ for name, p in big.items():
 # sectors, and the other load is a broadcast. Together, they use 132 of 1,056 bytes, or 12.5 %.
 #
 # Our reports count the bytes of every lane, even if several lanes ask for the same bytes. Take the two loads of
-# `naive`. In the broadcast, 32 lanes ask for 4 bytes each, or 128 bytes. But the load moves only one sector of 32
-# bytes. As a load cannot use more bytes than it moves, 32 of 32 bytes count as used. The other load uses 128 of 1,024
-# bytes. Together, the two loads use 160 of 1,056 bytes, or 15 %.
+# `naive`. In the broadcast, each of the 32 lanes asks for 4 bytes: 128 bytes in all. But the load moves only one sector
+# of 32 bytes. A load cannot use more bytes than it moves. So 32 of 32 bytes count as used. The other load uses 128 of
+# 1,024 bytes. Together, the two loads use 160 of 1,056 bytes, or 15 %.
 #
 # ## alpha and beta
 #

@@ -147,8 +147,8 @@ lessons.predict(
 # %% [markdown]
 # ## Count the traffic
 #
-# Without tiles, each of the N² threads loads 2 N elements, so all threads together load 2 N³ elements. With tiles of T x
-# T, T threads use each loaded element. So all threads together load only 2 N³ / T elements.
+# Without tiles, each of the N² threads loads 2 N elements, so all threads together load 2 N³ elements. With tiles of
+# T x T elements, each loaded element is used by T threads. So all threads together load only 2 N³ / T elements.
 
 # %%
 kernels = {
@@ -313,8 +313,9 @@ lessons.predict(
 #   multiprocessors read the same sector at about the same time, the LRC merges the reads. L2 then delivers the sector
 #   once, to all of them.
 #
-# The next cell counts the bytes that the kernel loads, and models where they come from. A loaded sector is found in L1,
-# or its read is merged with another read, or the sector comes from L2. So these three parts add up to all loaded bytes.
+# The next cell counts the bytes that the kernel loads, and models where they come from. For each loaded sector, there
+# are three cases: it is found in L1, its read is merged with another read, or it comes from L2. So the bytes of the
+# three cases add up to all loaded bytes.
 
 
 # %%
@@ -504,16 +505,17 @@ lessons.predict(
 # %% [markdown]
 # **Why is it an 8-way conflict?** In `corner_turned`, 32 lanes read a column of the tile. Yet the profile reports an
 # 8-way conflict, not a 32-way conflict. The assembler has merged the loads of four iterations: each lane loads four
-# neighbouring words (16 bytes) at once. A warp then wants 128 words: four columns of 32 words. With 32 banks, 128
-# words take 4 wavefronts at best. But a row of the tile has 32 words, so each column is in one bank. The four columns
-# are in only four banks, so the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of
-# the four iterations would take 32 wavefronts: 128 in all.
+# neighbouring words (16 bytes) at once. So one load of the warp reads 128 words: four columns of 32 words. With 32
+# banks, 128 words take 4 wavefronts at best. But a row of the tile has 32 words, so all words of a column are in the
+# same bank. The four columns are in only four banks, and each of these banks must serve 32 words, one per wavefront.
+# So the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of the four iterations would
+# take 32 wavefronts: 128 in all.
 #
 # **Why does a broadcast take 2 wavefronts?** The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast
 # takes 1 wavefront. But the assembler has merged the loads of `a_tile`, too: each lane loads 16 bytes. The hardware
 # serves a load of 16 bytes per lane in four parts, one for each quarter of the warp. (It serves a load of 8 bytes per
-# lane in two parts.) If neighbouring lanes read the same address, as in a broadcast, two parts are served together. So
-# the four parts take 2 wavefronts, although there is no conflict.
+# lane in two parts.) In a broadcast, two parts are served together. (It is enough if neighbouring lanes, such as lanes 0
+# and 1, read the same address.) So the four parts take 2 wavefronts, although there is no conflict.
 
 # %% [markdown]
 # ## Exercises
@@ -625,8 +627,8 @@ print(lessons.exercise("corner").check(corner))
 
 # %% [markdown]
 # **To remember**
-# - Tiles reduce how *often* global memory is read: with tiles of width T, one load of an element replaces T loads. A
-#   kernel with tiles needs two barriers per phase.
+# - Tiles reduce how *often* global memory is read. Without tiles, T threads of a block load the same element. With tiles
+#   of width T, one of these threads loads the element for all. A kernel with tiles needs two barriers per phase.
 # - With a tile, threads can load elements in the order that is best for global memory. Then the threads can use the
 #   elements in the order that the algorithm needs.
 # - Shared memory has 32 banks. If the rows of a tile have an odd number of words, reading a column has no bank conflicts.

@@ -91,7 +91,7 @@ lessons.predict(
 # %% [markdown]
 # The loads of each kernel have the same counts as the stores of the other kernel. A load of `naive_write` uses only an
 # eighth of each sector that it reads. A store of `naive_read` fills only an eighth of each sector that it writes. Are
-# the kernels equally fast? This depends on the other seven eighths of each sector: what happens to them behind L1?
+# the kernels equally fast? This depends on what L1 and L2 do with the other seven eighths of each sector.
 
 # %%
 large = rng.random((1024, 1024), dtype=np.float32)
@@ -350,8 +350,8 @@ print(lessons.exercise("mirror").check(mirror))
 #   a stride. Padding or a swizzle avoids bank conflicts in these accesses.
 # - If either the reads or the writes must have a stride, choose the reads. L1 keeps the unused part of a sector for
 #   later reads.
-# - The *lanes* of a warp must read along a row at the same time. It does not help if a thread walks along a row over
-#   time.
+# - The *lanes* of a warp must read along a row at the same time. It does not help if a thread reads a row one element
+#   after the other.
 
 # %%
 lessons.score()

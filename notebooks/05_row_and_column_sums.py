@@ -11,7 +11,8 @@
 #
 # **The question.** Row sums and column sums of a matrix need the same data and equally many additions. One kernel has a
 # thread for each row, another has a thread for each column. One of the two kernels touches eight times as many sectors
-# as the other. How do we repair this kernel? And why do the measured times not differ by a factor of eight?
+# as the other. How do we repair the kernel that touches more sectors? And why do the measured times of the two kernels
+# not differ by a factor of eight?
 #
 # **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb), which explains banks. You do not need a GPU. The
 # [glossary](glossary.md) explains the terms.
@@ -87,8 +88,9 @@ lessons.predict(
 lessons.code("row_sums", "block_per_row")
 
 # %% [markdown]
-# The sums of the parts are added in shared memory, by a tree. First, half of the threads add two sums each. Then half of
-# those threads add two of the results each, and so on. There are two other common trees. Here are all three:
+# The sums of the parts are added in shared memory, by a tree. A block has 256 threads, so there are 256 sums.
+# In the first step, 128 threads add two sums each, and 128 sums are left. In the second step, 64 threads add two of
+# these sums each, and so on. There are two other common trees. Here are all three:
 
 # %%
 TREES = {
@@ -262,8 +264,8 @@ occupancy()
 #
 # ## The profiler's table of kernels
 #
-# A system profiler prints a table of kernels, with the share of each kernel in the total time. Some people conclude
-# from this table whether a kernel *accesses* memory well. Here is such a table, made of the times above:
+# A system profiler prints a table of kernels, with the share of each kernel in the total time. Some people think that
+# such a table shows whether a kernel *accesses* memory well. Here is such a table, made of the times above:
 
 # %%
 both = [(f"{t.operation} {name}", t[name].kernel_ms) for t in (rows, columns) for name in t]
@@ -498,8 +500,8 @@ print(lessons.exercise("column_max").check(column_max))
 # **To remember**
 # - If each thread walks along its own row, neighbouring lanes access elements that are a row apart.
 # - For contiguous loads, give each row to a warp or a block. Add up the parts of the row by a tree or by shuffles.
-# - Fewer sectors help only if the sectors are the limit. If a load does not use all bytes of a sector, L1 may keep the
-#   rest for the next load.
+# - Fewer sectors make a kernel faster only if the sectors limit its speed. The sectors may be no limit, because L1 can
+#   keep the unused bytes of a sector for the next load.
 # - Coalesced loads are necessary, but not sufficient: without enough warps, the GPU waits for memory.
 
 # %%

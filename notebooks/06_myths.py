@@ -316,8 +316,8 @@ lessons.predict(
 # %% [markdown]
 # ## 10. "Without shared memory each thread simply loads the tiles itself"
 #
-# A tutorial compares its tiled product with the "unoptimised" product below. Here, for each tile, a thread loads *its
-# own* element of `a` and *its own* element of `b`, and multiplies the two.
+# A tutorial compares its tiled kernel with the "unoptimised" kernel below. For each tile, a thread of the kernel below
+# loads *its own* element of `a` and *its own* element of `b`, and multiplies the two.
 
 # %%
 untiled = coalesce.Kernel(

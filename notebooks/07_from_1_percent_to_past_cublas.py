@@ -15,7 +15,8 @@
 # count what it costs, and compare with the measured times.
 #
 # **Time:** 100 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
-# You do not need a GPU, because the times were recorded on one. The [glossary](glossary.md) explains the terms.
+# You do not need a GPU, because the lesson shows times that were recorded on a GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %% tags=["install", "remove-cell"]
 import importlib.util
@@ -106,10 +107,10 @@ lessons.code("matmul", "tiled", part=("for (int k0", "sum +="))
 # | load-store unit | take 0.8 requests (fitted: no recorded kernel exceeds this) |
 # | data stage | make 1 pass: one wavefront of shared memory, or up to four lines of a request to L1 |
 #
-# According to this table, a multiprocessor executes at most the multiply-adds of 4 x 32 threads in one cycle. An H200
-# has 132 multiprocessors. The multiply-add of a thread is 2 operations, and there are 1.98 billion cycles per second.
-# So the **peak** of the GPU is 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add* always means one
-# instruction of a whole warp, `FFMA`.
+# According to this table, a multiprocessor executes at most 4 multiply-adds in one cycle, each for the 32 threads of a
+# warp. For one thread, a multiply-add is 2 operations. An H200 has 132 multiprocessors, and there are 1.98 billion
+# cycles per second. So the **peak** of the GPU is 132 x 4 x 32 x 2 x 1.98 GHz = 66.9 TFLOP/s. Below, a *multiply-add*
+# always means one instruction of a whole warp, `FFMA`.
 #
 # A kernel does not only execute multiply-adds: it also needs passes of the data stage. Suppose that it needs two passes
 # for each multiply-add. The data stage makes one pass per cycle, so the kernel completes at most half a multiply-add per
@@ -281,8 +282,8 @@ on_the_gpu("naive", "coalesced", "tiled")
 #   unit is full. The warps wait for space in this queue.
 # - `coalesced`: the load-store unit is busy for 94 % of the time.
 # - `tiled`: the load-store unit and the data stage are both busy for about 90 % of the time. There are few global loads
-#   now. But the loads of **shared memory** keep both units busy: for each multiply-add, they take 1.25 requests and 1.5
-#   wavefronts.
+#   now. But the loads of **shared memory** keep both units busy: for each multiply-add, these loads take 1.25 requests
+#   and 1.5 wavefronts.
 #
 # ## Could we blame the memory? The roofline
 #
@@ -455,8 +456,8 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 4: the lanes of a warp share a compact tile
 #
-# A load of 16 bytes by 32 lanes takes 4 wavefronts at best, because a wavefront has 128 bytes. In `vectorized`, the
-# load of `b_tile` takes 8 wavefronts instead of 4:
+# Each lane loads 16 bytes, so the 32 lanes of a warp load 512 bytes. This takes 4 wavefronts at best, because one
+# wavefront has 128 bytes. In `vectorized`, the load of `b_tile` takes 8 wavefronts instead of 4:
 
 
 # %%
@@ -473,8 +474,8 @@ def first_load(rung, array):
 first_load("vectorized", "b_tile")
 
 # %% [markdown]
-# In `vectorized`, each lane has 8 neighbouring columns (32 bytes). One load takes only 16 of these bytes. So the loads
-# of neighbouring lanes are 32 bytes apart. `warptiled` changes only one thing: the positions of the elements that each
+# In `vectorized`, each lane has 8 neighbouring columns (32 bytes). A load takes only 16 of these bytes, and the load of
+# the next lane begins 32 bytes later. `warptiled` changes only one thing: the positions of the elements that each
 # thread computes. A warp computes 32 x 64 elements. They are divided into four quarters of 16 x 32 elements. In each
 # quarter, a thread computes 4 x 4 elements, and its neighbour computes the next 4 columns. So neighbouring lanes load
 # neighbouring pieces of 16 bytes.
@@ -510,7 +511,7 @@ on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
 # `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 6 % faster. The reason: in `vectorized`, the
-# data stage was busy for only 60 % of the time, so it was not the bound.
+# data stage was busy for only 60 % of the time. So the data stage did not limit the speed of `vectorized`.
 #
 # What do the warps of `warptiled` wait for? Mostly for `L1, L2, DRAM`. In each iteration, all warps of a block load the
 # next tiles, wait for the values, store them, and wait at a barrier. Meanwhile none of them multiplies.
@@ -518,9 +519,9 @@ on_the_gpu("vectorized", "warptiled")
 # ## Rung 5: copies that start early
 #
 # `pipelined`: shared memory holds four **stages**, each with a tile of `a` and a tile of `b`. `cp.async` copies from
-# global to shared memory. It needs no registers, and the thread does not wait for it. While the block multiplies the
-# tiles of one stage, copies fill the other three. A thread works in the same way: it reads its words for `k + 1`
-# from shared memory while it multiplies its words for `k`.
+# global to shared memory. Such a copy needs no registers, and the thread does not wait for it. While the block
+# multiplies the tiles of one stage, copies fill the other three. A thread reads from shared memory in the same way:
+# while it multiplies the words of iteration `k`, it already reads the words of iteration `k + 1`.
 
 # %%
 lessons.code(
@@ -543,13 +544,13 @@ lessons.predict(
 # %% [markdown]
 # ## Rung 6: a copy engine, and nothing but multiply-adds
 #
-# Now the schedulers are busy. But a third of the instructions that they issue are not multiply-adds: they compute
+# Now the schedulers are busy. But a third of the issued instructions are not multiply-adds. These instructions compute
 # addresses, test conditions or copy. The next kernel, `tma`, leaves the copying to a separate unit, the TMA (tensor
 # memory accelerator). GPUs of compute capability 9.0 have this unit. `tma` differs from `pipelined` in three ways:
 #
 # - One instruction copies 16 KB of `a`. These bytes must be adjacent. Therefore another kernel first *packs*
 #   `a`: it stores strips of 128 rows one after the other, each strip transposed.
-# - A thread computes 16 x 8 elements. For each `k`, it needs 16 + 8 words, which are 6 loads of 16 bytes, for 128
+# - A thread computes 16 x 8 elements. For each `k`, it loads 16 + 8 words (6 loads of 16 bytes) and executes 128
 #   multiply-adds.
 # - A block computes one tile after the other until the whole product is done. So the GPU does not start a new block for
 #   each tile.
@@ -573,10 +574,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The simulator executes `tma`, but it has no model of the time that copies by the TMA take. Therefore we count
-# something else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes how many
-# cycles a scheduler needs to issue them. Registers have banks, as shared memory has: a multiply-add that needs two
-# words from the same bank takes two cycles. The computed cycles include these conflicts.
+# The simulator executes `tma`, but it does not model how long copies by the TMA take. Therefore we count something
+# else: the instructions of the main loop in the machine code. `benchmarks/cost_model.py` computes how many cycles a
+# scheduler needs to issue them. Like shared memory, registers have banks: a multiply-add that needs two words from the
+# same bank takes two cycles. The computed cycles include these conflicts.
 
 # %% tags=["hide-input"]
 sys.path.append("../benchmarks")
@@ -628,14 +629,14 @@ lessons.predict(
 # whole box, that is, a rectangular part of the matrix.
 #
 # A block has three warpgroups (four warps each). Two of them multiply. The third starts the copies, and transposes the
-# tiles of `a` in shared memory, so `a` is not packed any more:
+# tiles of `a` in shared memory. So no other kernel has to pack `a` first:
 
 # %%
 lessons.code("matmul", "tensor_map", part=("if (threadIdx.x >= THREADS) {", "setmaxnreg.inc.sync"))
 
 # %% [markdown]
 # The warps that start copies need few registers, so they give the rest of their registers to the other warps
-# (`setmaxnreg`). The simulator executes `tensor_map`, but cannot model its time.
+# (`setmaxnreg`). The simulator executes the kernel `tensor_map`, but cannot model its time.
 
 # %%
 print(f"needs {coalesce.variants('matmul')['tensor_map'].needs}")
@@ -676,8 +677,8 @@ counted(*RUNGS)
 # multiply-adds.
 #
 # What does the roofline plot below say? Even the first kernels lie to the right of the ridge, so DRAM is not their limit.
-# Larger tiles move a kernel further to the right. According to the plot, this gains nothing, because arithmetic limits
-# these kernels. Yet `pipelined` is 73 times as fast as `naive`:
+# Larger tiles move a kernel further to the right. According to the plot, arithmetic limits all these kernels, so larger
+# tiles cannot make them faster. Yet `pipelined` is 73 times as fast as `naive`:
 
 # %%
 ax = roof(*RUNGS)
@@ -728,8 +729,8 @@ lessons.predict(
 # not include, such as the fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15
 # to 24 %. (Empty caches are not the reason, because the model starts with empty caches, too.)
 #
-# The modelled time of `pipelined` is even shorter than the time of its repeated runs, and we do not know why. So for
-# the kernels with register tiles, take the microseconds as a rough figure. The counts of these kernels are exact.
+# The modelled time of `pipelined` is also much shorter than the recorded time of a repeated run. We do not know why. So
+# for the kernels with register tiles, take the microseconds as a rough figure. The counts of these kernels are exact.
 #
 # ## Small products: `split_k` and `best`
 #
@@ -835,10 +836,10 @@ lessons.predict(
 
 # %% [markdown]
 # Four variants of `matmul` use tensor cores: `bf16` for [bfloat16](glossary.md#bfloat16-tf32), `tf32` and `tf32x3` for
-# float32, and `dmma` for float64. The first three use a larger instruction, `wgmma`, which four warps execute together.
-# In `bf16`, one `wgmma` multiplies a matrix of 64 x 16 bfloat16 values by a matrix of 16 x 256. The tensor cores read
-# these values from shared memory. (The simulator executes `wgmma`, and also `mma` and `wmma`, the instructions of one
-# warp.) This is the inner loop of `bf16`:
+# float32, and `dmma` for float64. The first three use the instruction `wgmma`, which four warps execute together. One
+# `wgmma` multiplies larger matrices than one `HMMA`: in `bf16`, a matrix of 64 x 16 bfloat16 values by a matrix of
+# 16 x 256. The tensor cores read these values from shared memory. (The simulator executes `wgmma`, and also
+# `mma` and `wmma`, which one warp executes.) This is the inner loop of `bf16`:
 
 # %%
 lessons.code("matmul", "bf16", part=("multiply_begin();", "multiply_wait<1>();"))
@@ -1051,8 +1052,8 @@ print(lessons.exercise("turned_tile").check(turned_tile))
 # - Count what one multiply-add costs: instructions, requests, wavefronts. Each unit of a multiprocessor sets a ceiling.
 # - With register tiles, a kernel reads fewer words from shared memory. Wide loads save requests. Compact warp tiles save
 #   wavefronts. If copies start early, warps wait less.
-# - If a unit is not the bound, it helps little to reduce its work. Look at what the warps wait for, and then choose the
-#   next idea.
+# - Reducing the work of a unit helps little if this unit does not limit the speed. Look at what the warps wait for, and
+#   then choose the next idea.
 # - The fastest float32 kernel has few warps, and each of them has much work. So do not aim at high occupancy for its own
 #   sake.
 

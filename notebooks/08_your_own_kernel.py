@@ -119,8 +119,7 @@ lessons.predict(
 # ## Keep it correct: assertions
 #
 # Counts are the same on every machine, no matter what else runs there. So a test can assert them. If an assertion fails,
-# its message shows the source line, and one of the warps that executed it. If an assertion fails in a test, pytest
-# shows this message.
+# its message shows the source line, and one of the warps that executed this line. In a test, pytest shows this message.
 
 # %% tags=["counts"]
 p = to_grey.profile(n // 256, 256, pixels, grey, n)

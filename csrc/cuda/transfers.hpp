@@ -3,8 +3,8 @@
 //
 // METHOD
 // The GPU can only copy from and to pinned memory, and pinning a user's array takes much longer
-// than one copy. Therefore an array is copied through slots of pinned memory. Worker threads copy
-// pieces of an array into a slot, while the copy engine sends earlier slots. In the other
+// than copying it once. Therefore an array is copied through slots of pinned memory. Worker threads
+// copy pieces of an array into a slot, while the copy engine sends earlier slots. In the other
 // direction, the copy engine fills slots, while workers empty earlier ones.
 //
 //  array   |piece piece ... | piece piece ... | ...        workers, many pieces at a time

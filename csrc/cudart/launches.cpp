@@ -7,11 +7,11 @@
 // numbered from 1. Those with the numbers 1, 2, 4, 8, ... are counted, and all others are plain. A
 // plain launch gets the modelled time of the last counted launch.
 //
-// In a counted launch with a large grid, only the first blocks are counted: as many as the GPU
-// holds at once. When all of them have ended, the remaining blocks run as in a plain launch. So
-// a first block must not wait for a remaining block. On a GPU, such a wait may never end either:
-// a remaining block starts only after one of the first blocks has ended. Cooperative launches and
-// launches with clusters are counted as a whole.
+// In a counted launch with a large grid, only the first blocks are counted. Their number is the
+// number of blocks that the GPU holds at once. When all of them have ended, the remaining blocks
+// run as in a plain launch. So a first block must not wait for a remaining block. On a GPU, such a
+// wait may never end either: a remaining block starts only after one of the first blocks has ended.
+// Cooperative launches and launches with clusters are counted as a whole.
 #include <bit>
 #include <cstdio>
 #include <cstring>

@@ -4,7 +4,7 @@
 // A copy consists of pieces of adjacent bytes. A bulk copy is one piece, and in a box, each row is
 // one. Each sector that a piece touches is transferred as a whole. The part of a row outside the
 // array is not written to global memory. In a copy to shared memory, this part becomes zeros. An
-// H200 counts these zeros as sectors, too: a new sector begins with the first zero. A multicast
+// H200 counts separate sectors for these zeros: their bytes divided by 32, rounded up. A multicast
 // delivers the sectors to each of the chosen blocks, but requests each line only once.
 //
 // The model reproduces l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld,

@@ -164,8 +164,9 @@ class SectoredCacheOf {
     // Returns the state of the line at a place. touch() must just have returned this place.
     [[nodiscard]] Line at(Place place) const { return line_of(sets_.word(place)); }
 
-    // A caller can load the data of a lookup into the host's cache in advance. It first calls
-    // prefetch(), a little later guess(), and again a little later touch() with the guessed place.
+    // A caller can load the data that a lookup needs into the host's cache in advance. The caller
+    // first calls prefetch(), a little later guess(), and again a little later touch() with the
+    // guessed place.
     void prefetch(uint64_t number) const { sets_.prefetch(index_of(number)); }
     [[nodiscard]] Place guess(uint64_t number) const {
         return Place(sets_.guess(index_of(number), number));

@@ -306,10 +306,9 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     const FunctionInfo& function = program.functions[callee->second];
     if (site.argument_bytes != function.argument_bytes)
         throw LaunchError("the kernel calls the function " + function.name +
-                          " through a pointer of another type: the call passes " +
-                          std::to_string(site.argument_bytes) +
-                          " bytes of arguments and results, but the function expects " +
-                          std::to_string(function.argument_bytes) + " bytes\n  " +
+                          " through a pointer of the wrong type: arguments and results have " +
+                          std::to_string(site.argument_bytes) + " bytes in the call, but " +
+                          std::to_string(function.argument_bytes) + " bytes in the function\n  " +
                           where(program, op) + "\n  " +
                           thread_name(w, std::countr_zero(w.current.mask)));
     enter(w, site, callee->second, at + 1);
@@ -323,8 +322,8 @@ void branch_table(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(index[i] == first) << i; });
     if (first >= table.size())
-        throw LaunchError("a switch statement jumps to its branch " + std::to_string(first) +
-                          ", but the compiled code has only the branches 0 to " +
+        throw LaunchError("a switch statement jumps to branch " + std::to_string(first) +
+                          ", but the compiled code has only branches 0 to " +
                           std::to_string(table.size() - 1) + "\n  " + where(program, op));
     if (same == w.current.mask) return go_to(w, table[first]);
     diverge(w, same, table[first], at, program.reconvergence[at]);

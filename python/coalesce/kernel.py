@@ -445,8 +445,9 @@ class Kernel(BaseKernel):
             The block to execute: its blockIdx, or its number in the grid. (The numbers run along x
             first, then along y, then along z.) Only this block runs.
         limit : int or None
-            `Stepper.events` has the memory accesses of the last call of `step`, `run_to` and so on.
-            It keeps at most `limit` of these accesses. None keeps all of them.
+            The largest number of memory accesses that `Stepper.events` keeps. None keeps all of
+            them. `Stepper.events` has the accesses of the last call of `Stepper.step`,
+            `Stepper.run_to` or a similar method.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.

@@ -123,7 +123,7 @@ def matmul(
     tile : int, optional
         The number of rows and columns of a block's tile: 8, 16 or 32. The default is 32.
     return_timing : bool
-        Whether to also return a `Timing`. To measure it, the kernel runs several times.
+        Whether to also return a `Timing`. The kernel then runs several times, to measure the time.
     check : bool
         Whether to check the kernel on the simulator, as `Kernel.check` does, and also return
         `Findings`. It cannot be combined with `return_timing`.
@@ -141,7 +141,7 @@ def matmul(
     Raises
     ------
     TypeError
-        An argument is not an array, its dtype is not float32 or float64, or the dtypes differ.
+        An argument is not an array, the variant does not take its dtype, or the dtypes differ.
     ValueError
         The shapes do not match, or there is no such variant or tile.
     DeviceUnavailable
@@ -221,7 +221,7 @@ def transpose(
     device : str or Device, optional
         See `matmul`.
     return_timing : bool
-        Whether to also return a `Timing`. To measure it, the kernel runs several times.
+        Whether to also return a `Timing`. The kernel then runs several times, to measure the time.
     check : bool
         Whether to check the kernel on the simulator, as `Kernel.check` does, and also return
         `Findings`. It cannot be combined with `return_timing`.

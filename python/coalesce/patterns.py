@@ -1,4 +1,4 @@
-"""The operation `access`: copies an array. You choose in which pattern a kernel reads it."""
+"""The operation `access` copies an array. You choose in which pattern a kernel reads the array."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def access(
         `out`, or a new array. It is a GPU array if x is a GPU array, else a NumPy array.
     Timing
         Only with ``return_timing=True``. `gbps` counts the bytes of the result twice: once as read
-        and once as written. Other bytes of the sectors do not count.
+        and once as written. The other bytes of the touched sectors do not count.
     Findings
         Only with ``check=True``.
 

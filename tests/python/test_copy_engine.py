@@ -1,7 +1,8 @@
 """The sectors of the copy engine (TMA), which a profile counts.
 
 `test_hardware_counters.py` compares them with recorded counters. Here, they are compared with a
-second computation, also for forms that were not recorded. Such counts are not called exact.
+second computation, also for forms of copies for which no counters were recorded. The counts of
+these copies are not called exact.
 """
 
 from __future__ import annotations

@@ -404,7 +404,7 @@ def test_code_shows_a_part_and_folds_the_whole_file(check_html):
     count = len(code.whole.splitlines())
     assert f"<details><summary>The whole file, without its first comment ({count} lines)" in html
     assert "The whole file" not in lessons.code("matmul", "vectorized")._repr_html_()
-    with pytest.raises(ValueError, match=r"no line after .* contains 'nothing of the kind'"):
+    with pytest.raises(ValueError, match="'nothing of the kind' is not on the first line with"):
         lessons.code("matmul", "naive", part=("for (", "nothing of the kind"))
     with pytest.raises(ValueError, match="no line of the source contains 'while'"):
         lessons.code("matmul", "naive", part=("while", "}"))

@@ -278,7 +278,7 @@ class TestRoofline:
         ("kernels", "options", "message"),
         [
             ([Profile("a", 1.0, dram=(1, 1))], {}, "`flops` is missing for 'a'"),
-            ([Profile("a", 1.0)], {"flops": 1.0}, "profile of 'a' does not have both"),
+            ([Profile("a", 1.0)], {"flops": 1.0}, "is missing in the profile of 'a'"),
             ([Profile("a", dram=(1, 1))], {"flops": 1.0}, "'a' has no time"),
             (
                 {"a": Work(1, 1, 1)},

@@ -220,7 +220,7 @@ def test_a_fault_names_the_member(arrays: tuple[Any, Any, Any]) -> None:
             r"`task` \(.*\) is a union; pass exactly one of its members \(count, ratio\)",
         ),
         ({"scale": "a"}, r"`task\.scale` \(float\) needs float32; got"),
-        ({"grid": 3}, r"`task\.grid` \(.*Grid<float>\) must be a structure of 16 bytes; pass a"),
+        ({"grid": 3}, r"`task\.grid` \(.*Grid<float>\) must be a structure of 16 bytes; pass one"),
         ({"grid": (None,)}, r"has 2 members \(cells, extents\); got a tuple of 1"),
         ({"grid": {"cells": None}}, r"no value was passed for the members extents"),
         ({"weights": np.zeros(2, "f4")}, r"`task\.weights` \(const double \*\) needs an array of"),

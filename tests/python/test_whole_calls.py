@@ -361,7 +361,7 @@ def test_libraries_that_are_missing(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "text", "operation", "arrays", "options"),
     [
-        (ValueError, "no row 'naive'; the rows are new, out, pinned", "matmul", [A, B], ["naive"]),
+        (ValueError, "'naive'; .* may contain only new, out, pinned", "matmul", [A, B], ["naive"]),
         (ValueError, "'to' twice", "copies", [A], ["to", "to"]),
         (TypeError, r"Write \['to'\]", "copies", [A], "to"),
         (

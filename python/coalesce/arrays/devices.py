@@ -184,9 +184,9 @@ def modelled_gpu(device: Device) -> str:
 
     - For a simulated GPU, this is its own name.
     - For a real H200, it is the simulated H200, and so on.
-    - For any other real GPU, compute capabilities are compared. The result is the newest simulated
-      GPU that is not newer than `device`. If all simulated GPUs are newer, it is the oldest of
-      them.
+    - For any other real GPU, it is the newest simulated GPU that is not newer than `device`. If all
+      simulated GPUs are newer than `device`, it is the oldest simulated GPU. Here, "newer" means a
+      higher compute capability.
     """
     if device.kind == "sim":
         return device.name.removeprefix("sim:")

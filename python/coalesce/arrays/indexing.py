@@ -51,6 +51,6 @@ def _basic_index(item: Any) -> Any:
         except TypeError:
             pass
     raise TypeError(
-        f"the index of a device array must be integers and slices; got {type(item).__name__}. For "
-        "other indices, call get() first, which returns a NumPy array"
+        f"the indices of a device array must be integers or slices; got {type(item).__name__}. For "
+        "other indices, call get() first: it returns a NumPy array"
     )

@@ -23,8 +23,8 @@ class Peaks:
     gpu : str
         The name of the GPU, such as ``"NVIDIA H200 SXM"``.
     gflops : float or None
-        The highest arithmetic rate for the dtype of the operands, in 1e9 operations per second. It
-        is for the boost clock, and does not include tensor cores. A multiply-add counts as two
+        The highest arithmetic rate for the dtype of the operands, in 1e9 operations per second.
+        This is the rate at the boost clock, without tensor cores. A multiply-add counts as two
         operations. None if the dtype is not float32 or float64.
     gbps : float
         The bandwidth of the GPU's memory, in 1e9 bytes per second.

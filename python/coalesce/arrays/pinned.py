@@ -24,8 +24,8 @@ def pinned_empty(
     The operating system does not move pinned memory. Therefore a GPU can copy from and to it at the
     full speed of the bus. Other arrays are first copied to a pinned buffer, which takes longer.
 
-    Pinning memory takes longer than one copy, and the system cannot use pinned memory for anything
-    else. So make a pinned array once and use it often, for example as the argument `out`.
+    Pinning an array takes longer than copying it once, and the system cannot use pinned memory for
+    anything else. So make a pinned array once and use it often, for example as the argument `out`.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 In a CUDA program, you pass a pointer such as `x + r` to a kernel. In Python, you pass a `Pointer`.
 
-A view such as `x[r:]` is a pointer into its base array `x`. `whole_of` says which views are
-pointers.
+You can also pass a view such as `x[r:]`. The kernel may then access the whole base array `x`. For
+some views, it may access only the view itself: see `whole_of`.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
       An access to any other element of `x` is out of bounds. Use this to find the mistakes of a
       kernel that should stay inside a view.
 
-    **Which views are pointers.** A C-contiguous view of a NumPy array is a pointer into its base.
+    **Views.** A kernel that gets a C-contiguous view of a NumPy array may access the whole base.
     The view may have another shape or dtype than the base. The base is the outermost array to which
-    the elements belong. There are exceptions. For the following arrays, a kernel cannot access a
-    base:
+    the elements belong. If the argument is one of the following arrays, the kernel may access only
+    the elements of this array:
 
     - strided views, such as ``x[::2]``, and transposed arrays: the kernel gets a copy;
     - views of an array in a mapped file (``numpy.memmap``), because a file may be very large;
@@ -71,9 +71,10 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
 
     **On a GPU.** The whole base is copied to the GPU, and back if the kernel may write to it. This
     takes time and memory if the base is much larger than the view. In this case, pass a copy of the
-    view, or ``coalesce.pointer(x[r:], 0)``. All elements of the view are copied back. Other
-    elements are copied back only if the kernel has changed them. So several threads of a program
-    may launch kernels on different views of `x` at the same time.
+    view, or ``coalesce.pointer(x[r:], 0)``. All elements of the view are copied back. Elements
+    outside the view are copied back only if the kernel has changed them. So several threads of a
+    Python program may launch kernels on different views of `x` at the same time: no thread
+    overwrites the results of another thread.
 
     Parameters
     ----------
@@ -150,12 +151,12 @@ def _integer(value: Any) -> int:
 
 
 def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | None:
-    """Return the array that a kernel may access if it gets a view, and the view's offset in bytes.
+    """Return the base array of a view, and the offset of the view in this array in bytes.
 
     `view` is C-contiguous and aligned. A view such as ``x[r:]`` is passed like ``d_x + r`` in a
-    CUDA program: the kernel may access all of its base array `x`. The result is `x` as an array
-    with the dtype of the view. If the first or the last bytes of the base are not a whole element
-    of this dtype, these bytes are left out.
+    CUDA program: a kernel that gets the view may access the whole base array `x`. This function
+    returns `x` as an array with the dtype of the view. If some bytes at the start or the end of `x`
+    do not make up a whole element of this dtype, the returned array leaves out these bytes.
 
     The result is None if the kernel may access only `view` itself. These are the cases:
 

@@ -127,7 +127,7 @@ def texture(
     Raises
     ------
     TypeError
-        `array` is not a NumPy array, or texels cannot have its dtype.
+        `array` is not a NumPy array, or textures do not support its dtype.
     ValueError
         The array has the wrong shape, or two options contradict each other. The message names them.
 
@@ -230,7 +230,7 @@ def surface(
     Raises
     ------
     TypeError
-        `array` is not a NumPy array, or surfaces cannot have its dtype.
+        `array` is not a NumPy array, or surfaces do not support its dtype.
     ValueError
         The array has the wrong shape, or it is read-only.
 

@@ -63,9 +63,9 @@ def benchmark(
         ``"memcpy"`` is the driver's copy, and ``"cupy_copy"`` is CuPy's. Speedups are relative to
         the first name. The default is all variants, without other libraries.
 
-        The tables of whole calls, ``"copies"`` and ``"launch"`` have other rows than these
-        variants. The default is all possible rows, except ``"numpy"`` and the rows of libraries
-        that are not installed. Whole calls use ``variant="best"``.
+        With ``whole_calls=True``, and for ``"copies"`` and ``"launch"``, the table has other rows.
+        The default is all possible rows, except ``"numpy"`` and the rows of libraries that are not
+        installed. Whole calls use ``variant="best"``.
     device : str or Device, optional
         Where the variants run: ``"cuda"``, ``"cuda:1"``, ``"sim"`` or ``"sim:h200"``. The default
         is the first GPU. Without a GPU, it is the simulator.

@@ -99,10 +99,12 @@ class TimedCall:
     settings : callable
         Returns the context manager in which the calls are made.
     launches : int
-        How many launches one call makes in the benchmark of launches. Otherwise 1.
+        How many launches one call makes. Only some rows of the benchmark of launches have more
+        than 1.
     synchronize : callable or None
-        A function that waits for the GPU. If it is not None, a run makes `LAUNCHES` launches
-        without waiting between them.
+        In the benchmark of launches: a function that waits for the GPU. A run repeats the call
+        until it has made `LAUNCHES` launches, and does not wait between the calls. In the other
+        benchmarks: None.
     """
 
     call: Callable[[], Any]
@@ -122,9 +124,9 @@ class TimedCall:
             return self.checked()
 
     def batch(self, runs: int) -> Sequence[Times]:
-        """Time the call in several runs. Return the time of one operation, copy or launch per run.
+        """Time the call in `runs` runs, and return one time for each run.
 
-        `runs` is the number of runs.
+        Each time is for one operation, one copy or one launch.
         """
         calls = self.repeats // self.launches
         with self.settings():
@@ -158,7 +160,10 @@ def _installed(library: str) -> bool:
 def calls_of(
     operation: str, rows: Sequence[str], arrays: Sequence[Array], device: Device
 ) -> dict[str, TimedCall]:
-    """Return a dict from rows of `ROWS` to their calls. `arrays` are C-contiguous NumPy arrays."""
+    """Return a dict from the name of each row to its call.
+
+    `rows` are names from ``ROWS[operation]``. `arrays` are C-contiguous NumPy arrays.
+    """
     libraries = tuple(dict.fromkeys(map(library_of, rows)))
     if operation == "copies":
         makers = {None: _copies, "cupy": _copies_by_cupy, "torch": _copies_by_torch}

@@ -58,7 +58,10 @@ def times_of(
 def rows_of(
     candidates: Sequence[Candidate], times: Mapping[str, Sequence[Times]], peaks: Peaks | None
 ) -> list[BenchmarkRow]:
-    """Return a row of the table for each candidate. `times` has the times of all their runs."""
+    """Return a row of the table for each candidate.
+
+    `times` maps the name of a candidate to the times of its runs.
+    """
     return _with_speedups([_row(c, times.get(c.name), peaks) for c in candidates])
 
 

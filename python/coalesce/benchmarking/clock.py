@@ -35,13 +35,14 @@ class GpuClock:
     def batch(
         self, calls: Sequence[Call], repeats: Repeats = 1, *, graph: bool = True
     ) -> tuple[Batch, int]:
-        """Return a pair: a function that measures `calls`, and the number of repeats in each run.
+        """Return a function that measures `calls`, and the number of repeats in each of its runs.
 
-        For example, after ``times, number = clock.batch(calls)``, ``times(10)`` makes 10 runs and
-        returns their times. Each run repeats the calls `number` times, and the time of the run is
-        divided by `number`. The argument `repeats` is the wanted number of repeats, or "auto".
+        For example, ``times, number = clock.batch(calls)`` returns the function `times`. Then
+        ``times(10)`` makes 10 runs and returns their times. Each run repeats the calls `number`
+        times, and the time of the run is divided by `number`. The argument `repeats` is the wanted
+        number of repeats, or "auto".
 
-        With `graph`, a CUDA graph repeats the calls. Otherwise, the host repeats them.
+        If `graph` is true, a CUDA graph repeats the calls. Otherwise, the host repeats them.
         """
         count = repeats if repeats != "auto" else self._repeats(calls)
         if count == 1:
@@ -77,7 +78,7 @@ class GpuClock:
 
         The host first queues a write of a large buffer, which removes older data from L2. While the
         GPU writes this buffer, the host queues all runs. So the GPU does not wait for the host
-        between two events. At the end, the host waits for all runs.
+        while it runs the calls. At the end, the host waits for all runs.
         """
         size = len(calls) + 1
         events = cuda.Events(self._ordinal, count * size)
@@ -113,9 +114,11 @@ def host_runs(
     """Make `count` runs. Return the time per call for each run, measured with the host's clock.
 
     In each run, the function `call` is called `calls` times. The last result of a run is freed
-    after the clock has stopped. If the calls only enqueue work on a GPU, `synchronize` is a
-    function that waits for this work. With `synchronize`, each run makes one more call and
-    waits for it before the clock starts. The run waits again after the clock has stopped.
+    after the clock has stopped.
+
+    If the calls only enqueue work on a GPU, `synchronize` is a function that waits for this work.
+    Then each run first makes one more call and waits for it, before the clock starts. After the
+    clock has stopped, the run waits for the timed calls. The time does not include this wait.
     """
     times: list[Times] = []
     for _ in range(count):

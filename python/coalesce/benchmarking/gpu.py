@@ -85,8 +85,8 @@ class GpuState:
     power_watts : float or None
         The power of the GPU in watts. None if nvidia-smi does not report it.
     throttle_reasons : tuple of str or None
-        What limits the clock, such as ``"sw_power_cap"`` (a name of nvidia-smi). Empty if nothing
-        limits the clock. None if nvidia-smi does not report them.
+        The reasons why the clock is limited, as nvidia-smi names them: ``"sw_power_cap"``, for
+        example. Empty if nothing limits the clock. None if nvidia-smi does not report the reasons.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Runs cuBLAS, or the copy function of the CUDA driver, on the GPU arrays of a benchmark.
 
-These two are called peers: a benchmark can compare the variants of this package with them.
+A benchmark can compare the variants of this package with cuBLAS and with the copy function. Both
+are called peers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def cublas_path() -> str:
 
 @cache
 def cublas(ordinal: int) -> Any:
-    """Return cuBLAS for a GPU: an object with the attribute `version` and the method `multiply`."""
+    """Return an object that calls cuBLAS on a GPU.
+
+    The object has the attribute `version` and the method `multiply`.
+    """
     return cuda.Cublas(cublas_path(), ordinal)
 
 

@@ -50,8 +50,8 @@ def row_requests(
     """Check the names and the options of a benchmark. Return a request for each row.
 
     `variants` are the names that the caller wrote. `options` are the options that were
-    passed for all rows. Each of them must belong to at least one of the variants. The other
-    variants ignore it.
+    passed for all rows. Each option must belong to at least one of the variants. A variant
+    ignores an option that it does not have.
     """
     names = _all(operation, options) if variants is None else _listed(operation, variants)
     definition = table.operation(operation)
@@ -71,8 +71,8 @@ def row_requests(
         for option_name in one.options:
             if option_name not in definition.options:
                 raise ValueError(
-                    f"`variants`: {one.name!r}: {operation} has no option "
-                    f"{require.quoted(option_name)}"
+                    f"`variants`: {operation} has no option {require.quoted(option_name)}; "
+                    f"got {one.name!r}"
                 )
         if not one.is_peer:
             definition.check_options([one.variant], one.options)
@@ -93,8 +93,8 @@ def rows_of_calls(operation: str, variants: Sequence[str]) -> tuple[str, ...]:
     for row in rows:
         if row not in calls.ROWS[operation]:
             raise ValueError(
-                f"`variants`: the benchmark of whole calls of {operation} has no row {row!r}; the "
-                f"rows are {', '.join(calls.ROWS[operation])}"
+                f"`variants` contains {row!r}; in a benchmark of whole calls of {operation}, "
+                f"`variants` may contain only {', '.join(calls.ROWS[operation])}"
             )
         _check_once(rows, row)
     return rows

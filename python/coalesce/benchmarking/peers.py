@@ -1,10 +1,10 @@
 """Peers: other libraries that a benchmark can time, such as NumPy, CuPy and PyTorch.
 
-cuBLAS and "memcpy" (the copy function of the CUDA driver) use the arrays of the benchmark directly.
-They are in the module `gpu_peers`. For CuPy and PyTorch, the data are copied to arrays of these
-libraries. This package does not depend on a GPU library. A library is imported only when a
-benchmark names it. If the library or the GPU is missing, `DeviceUnavailable` is raised. The message
-says which of the two is missing.
+The module `gpu_peers` runs cuBLAS and "memcpy" (the copy function of the CUDA driver) directly on
+the arrays of the benchmark. For CuPy and PyTorch, the data are copied to arrays of these libraries.
+This package does not depend on a GPU library. A library is imported only when a benchmark names it.
+If the library or the GPU is missing, `DeviceUnavailable` is raised. The message says which of the
+two is missing.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def run_on_gpu(
     Return three items:
 
     - the result as a NumPy array
-    - a function whose argument is the number of runs to make, and which returns a list with the
-      time of each run, measured with `clock`
-    - the number of repeats in each run
+    - a function: its argument is the number of runs to make, and it returns a list with the time
+      of each run, measured with `clock`
+    - how often each run repeats the operation
     """
     run = _with_torch if name == "torch" else _with_cupy
     if name in COPIES:
@@ -204,7 +204,10 @@ def _torch_call(torch: Any, operation: str, tensors: Sequence[Any]) -> Callable[
 
 @contextmanager
 def cupy_settings(cupy: Any, ordinal: int) -> Iterator[None]:
-    """Let CuPy use GPU number `ordinal` and this GPU's default stream, as `GpuClock` does."""
+    """Let CuPy use GPU number `ordinal` and this GPU's default stream.
+
+    `GpuClock` measures times on this stream.
+    """
     with cupy.cuda.Device(ordinal), cupy.cuda.Stream.null:
         yield
 

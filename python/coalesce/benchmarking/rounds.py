@@ -1,6 +1,6 @@
-"""Measures the times of several candidates (variants or libraries), which take turns.
+"""Measures the times of several candidates (variants or libraries).
 
-So all candidates run at the same clock rates and temperatures of the GPU.
+The candidates take turns, so the GPU's clock rate and temperature are the same for all of them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ RUNS_PER_ROUND = 2
 def interleaved(
     candidates: Mapping[str, Batch], runs: Runs, *, shuffled: bool = False
 ) -> dict[str, list[Times]]:
-    """Measure the times of candidates (variants or libraries), which run in turn.
+    """Measure the times of candidates (variants or libraries). The candidates take turns.
 
     Return a dict with the times of each candidate.
 
     Each candidate first makes one untimed run, the warm-up. Then a round has `RUNS_PER_ROUND` runs
     of each candidate. The order is reversed in every second round.
 
-    With `shuffled`, a round has one run of each candidate, in random order. This is for calls that
-    are timed by the host's clock. Such a call takes longer after a call of another library, because
-    the processor's caches hold other code.
+    With `shuffled`, a round has one run of each candidate, in random order. Use `shuffled` if the
+    host's clock measures the times. Then a call takes longer after a call of another library,
+    because the processor's caches hold the code of that library.
 
     A candidate takes part in the rounds until it has made `runs` runs. With ``"auto"``, the spread
     of its times decides when it has made enough: see ``enough_runs`` in csrc/cuda/statistics.hpp.

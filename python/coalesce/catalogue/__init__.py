@@ -40,8 +40,8 @@ class Variant:
         The position of the variant in the list of the operation's variants, counted from 1. The
         name of the kernel's file begins with this number.
     sentence : str
-        One sentence about the idea of the variant and what it costs. Numbers of sectors are for
-        float32.
+        One sentence about the idea of the variant and what it costs. If the sentence names a number
+        of sectors, this number is for float32.
     needs : str
         What the kernel needs: the threads per block, the shared memory, and so on.
     topic : str
@@ -204,7 +204,10 @@ def source(operation: str, variant: str) -> str:
 
 
 def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Return the names of those variants of an operation that a device can run for a dtype."""
+    """Return the names of the variants of an operation that a device can run.
+
+    The operands have the dtype `dtype`.
+    """
     check_operation(operation)
     return tuple(
         name for name, entry in _ladder(operation).items() if _why_not(entry, device, dtype) is None
@@ -212,7 +215,7 @@ def runnable(operation: str, device: Device, dtype: np.dtype[Any]) -> tuple[str,
 
 
 def check_runs(entry: ops.Variant, device: Device, dtype: np.dtype[Any]) -> None:
-    """Check that a device can run the variant `entry` for a dtype.
+    """Check that a device can run the variant `entry` on operands of a dtype.
 
     If the variant does not accept the dtype, raise TypeError. If the device cannot run the variant,
     raise DeviceUnavailable.
@@ -252,8 +255,8 @@ def is_best(variant: str) -> bool:
 def find(operation: str, variant: str, argument: str = "variant") -> ops.Variant:
     """Return the catalogue's entry for a variant of an operation, such as "tiled" of "matmul".
 
-    If there is no such variant, raise ValueError. Its message contains `argument`, the name of the
-    argument in which the user passed the variant.
+    If there is no such variant, raise ValueError. `argument` is the name of the user's argument,
+    "variant" or "pattern". The message contains this name.
     """
     ladder = _ladder(require.text("operation", operation))
     if not ladder:

@@ -5,8 +5,8 @@ For products, there are three cases:
 - float32 on GPUs of compute capability 9.0 or newer: benchmarks/best.py timed the variants for many
   shapes on an H200. `best.json` has the fastest variant for each of these shapes. A call uses the
   variant of the nearest shape. The distance between the shapes (M, N, K) and (M', N', K') is the
-  sum of log2(M/M')², log2(N/N')² and log2(K/K')². Variants with tensor maps run only on compute
-  capability 9.0. On newer GPUs, a call uses "tma" in place of such a variant.
+  sum of log2(M/M')², log2(N/N')² and log2(K/K')². The variant "tensor_map" runs only on compute
+  capability 9.0. On newer GPUs, a call uses "tma" instead of "tensor_map".
 - float64 on GPUs of compute capability 9.0, if M, N and K are at least 128: the variant is "dmma",
   which uses tensor cores.
 - All other cases, and all products on the simulator: the variant is "tiled" if M or N is below 64,

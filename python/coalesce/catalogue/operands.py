@@ -103,7 +103,7 @@ def array(
 
 
 def as_bits(operand: Operand) -> Operand:
-    """Return an operand of dtype bfloat16 as an operand of dtype uint16 in the same memory."""
+    """Return an operand of dtype uint16 that shares the memory of a bfloat16 operand."""
     array, bits = operand.array, np.dtype(np.uint16)
     same = replace(array, code="u2") if operand.on_gpu else array.view(bits)
     return replace(operand, array=same, dtype=bits)
@@ -179,7 +179,7 @@ def output(
 def operand(name: str, value: Any) -> Operand:
     """Return a NumPy array or a GPU array as an `Operand`. Any other value raises TypeError.
 
-    `name` is the name of the argument in the message.
+    `name` is the name of the argument in error messages.
     """
     on_gpu = foreign.find_gpu_array(value, name)
     if on_gpu is not None:

@@ -44,8 +44,9 @@ def prepared(
 
     The result is a dict from the names of arguments to their values: ``{"a": ..., "b": ...,
     "a_map": ...}``. "a" and "b" are the operands, or rounded or reordered copies of the operands.
-    "a_map" is the tensor map of `a`, if the kernel needs one. `run` is the call of `matmul`; it
-    allocates the copies. `others` are the other arrays of this call.
+    "a_map" is the tensor map of `a`, if the kernel needs one. `run` is the `Run` object of this
+    `matmul` call; the object allocates the copies. `others` are the other arrays of the call (`c`
+    and `out`), if the caller passed them.
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)

@@ -10,9 +10,9 @@ addresses. Launches are only recorded, not executed.
 
 For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
 slabs. While the GPU multiplies one slab, the next slabs of `a` are copied to the GPU, and earlier
-slabs of the result are copied back. The kernel for a slab may add up the products in another order
-than the kernel for the whole matrix. So the last bits of the result may differ from the result for
-GPU arrays.
+slabs of the result are copied back. Products of GPU arrays are not divided. The kernel for a slab
+may add up the terms in another order than the kernel for the whole matrix. So the result for NumPy
+arrays may differ from the result for GPU arrays in the last bits.
 """
 
 from __future__ import annotations

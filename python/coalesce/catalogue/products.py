@@ -323,8 +323,9 @@ def product_work(
     """Return a pair: the number of floating-point operations of a product, and the moved bytes.
 
     An M x K matrix is multiplied by a K x N matrix. The bytes are counted as if each operand is
-    read once and the result is written once. With `adds`, the matrix `c` is also read. An element
-    of the operands has `item_size` bytes, and an element of the result has `result_size` bytes.
+    read once and the result is written once. If `adds` is True, a matrix `c` is added to the
+    product, and `c` is also read once. An element of the operands has `item_size` bytes, and an
+    element of the result has `result_size` bytes.
     """
     moved = (m * k + k * n) * item_size + m * n * (2 if adds else 1) * result_size
     return 2.0 * m * n * k, float(moved)
@@ -333,9 +334,9 @@ def product_work(
 def one_pass_work(read: int, written: int, flops: int, item_size: int) -> tuple[float, float]:
     """Return a pair: the floating-point operations of a transpose or a sum, and the moved bytes.
 
-    These operations pass over the data once. They read `read` elements, and write `written`
-    elements. `flops` is the number of floating-point operations for each element that is read.
-    `item_size` is the size of an element in bytes.
+    A transpose or a sum reads `read` elements and writes `written` elements, each of them once.
+    `flops` is the number of floating-point operations for each element that is read. `item_size` is
+    the size of an element in bytes.
     """
     return float(flops * read), float((read + written) * item_size)
 

@@ -43,10 +43,10 @@ class Reference:
         The result in float64. If the operation only moves elements, it has the dtype of the
         operand.
     scale : array or None
-        An element of the result is a sum of terms. For each element, `scale` has the sum of the
-        absolute values of its terms. For matmul, `scale` is an upper bound of this sum, and
-        `scale` may have a smaller shape than `exact` (it can be broadcast). None if the operation
-        only moves elements, because then nothing is rounded.
+        Each element of the result is a sum of terms. For each element, `scale` has the sum of the
+        absolute values of these terms. For matmul, `scale` has an upper bound of this sum instead.
+        The shape of `scale` may then be smaller than the shape of `exact` (`scale` can be
+        broadcast). None if the operation only moves elements, because then nothing is rounded.
     terms : int
         The number of terms in the sum of each element.
     """

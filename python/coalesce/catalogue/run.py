@@ -92,8 +92,8 @@ class Run:
     launcher : Launcher, optional
         A function that is called for each launch, instead of launching the kernel.
     scratch : Scratch, optional
-        A function that allocates memory for the method `scratch`. By default, the memory is on the
-        device of the call.
+        A function that the method `scratch` calls to allocate an array. By default, the array is on
+        the device of the call.
     """
 
     def __init__(
@@ -289,9 +289,8 @@ class Run:
     ) -> Any:
         """Return the array that the kernel writes its result to.
 
-        If the user passed `out`, the kernel writes to `out`. In three cases, it writes to a new
-        array: the user did not pass `out`, a kernel cannot use `out` (see `Operand.usable_as_is`),
-        or `out` overlaps an operand.
+        This is the array that the user passed as `out`, if a kernel can use this array (see
+        `Operand.usable_as_is`) and if it does not overlap an operand. Otherwise, it is a new array.
         """
         if (
             out is not None
@@ -306,9 +305,9 @@ class Run:
     def deliver(self, written: Any, operands: Sequence[Operand], out: Operand | None) -> Any:
         """Return the result of the call to the user. `written` is the array with the result.
 
-        If the user passed `out`, this function returns `out`. If `written` is another array, it is
-        copied to `out` first. Without `out`, the function returns `written` as an array of the
-        operands' library, such as CuPy.
+        If the user passed `out`, this function copies `written` to `out`, and returns `out`. If the
+        kernel wrote directly to `out`, nothing is copied. Without `out`, the function returns
+        `written` as an array of the operands' library, such as CuPy.
         """
         if out is None:
             model = next((o.passed for o in operands if o.on_gpu), None)

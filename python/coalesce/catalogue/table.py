@@ -1,7 +1,7 @@
 """The table of operations. It has the arguments of each operation, and the function that runs it.
 
-The package uses this table to run, measure, profile, trace or check an operation. For all of these
-purposes, it calls the same function of the operation. Only the options of `Run` differ. For
+The package uses this table to run, measure, profile, trace or check an operation. In all of these
+cases, it calls the same function, with different options for `Run` (see `catalogue/run.py`). For
 example, a profile passes its own `launcher`, a function that is called for each launch.
 """
 
@@ -73,7 +73,7 @@ class Operation:
         device: Any,
         purpose: str,
     ) -> None:
-        """Run the operation, and call `launcher` for each launch instead of launching the kernel.
+        """Run the operation, but pass each launch to `launcher` instead of launching the kernel.
 
         `purpose` is a verb for error messages, such as "profile".
 

@@ -152,8 +152,8 @@ class Finding:
 class Findings(Sequence[Finding]):
     """A list of the mistakes that a check found: first the errors, then the warnings.
 
-    If the check found nothing, the list is empty, and false in a condition. The list does not
-    contain the notes.
+    If the check found nothing, the list is empty. In a condition (``if findings:``), an empty list
+    is false. The list does not contain the notes.
 
     Attributes
     ----------
@@ -163,8 +163,8 @@ class Findings(Sequence[Finding]):
         The number of findings that are not in the list. The list has at most 100 findings.
     notes : tuple of Finding
         Accesses that are valid, but may not be what you meant. There is one kind of note: you
-        passed a view such as ``x[r:]``, and the kernel accessed other elements of `x`. To make this
-        an error, pass ``coalesce.pointer(x[r:], 0)``.
+        passed a view such as ``x[r:]``, and the kernel accessed other elements of `x`. If you want
+        an error for these accesses, pass ``coalesce.pointer(x[r:], 0)``.
 
     Examples
     --------

@@ -90,15 +90,16 @@ def _masks(
         if not isinstance(argument, HostArray):
             if named:
                 raise ValueError(
-                    f"`undefined` contains {parameter}, which is not an array; it "
-                    "must contain names of NumPy arrays"
+                    f"`undefined` contains {parameter}, which is not an array; `undefined` "
+                    "may contain only names of NumPy arrays"
                 )
         elif simulated_memory.memory_of(argument.array) is not None:
             if named:
                 raise ValueError(
-                    f"`undefined` contains {parameter}, which is a DeviceArray; it "
-                    "must contain names of NumPy arrays. If coalesce.empty made the array, leave "
-                    "out its name: the check itself finds the elements that were never written"
+                    f"`undefined` contains {parameter}, which is a DeviceArray; `undefined` "
+                    "may contain only names of NumPy arrays. If coalesce.empty made the array, "
+                    "leave out its name: the check itself finds the elements that were never "
+                    "written"
                 )
             mask = simulated_memory.undefined(argument.array)
             if mask is not None:

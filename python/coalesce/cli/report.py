@@ -123,7 +123,7 @@ def _matrices(operation: str, shape: Sequence[int], dtype: str) -> tuple[Any, ..
 
 
 def check_plot(path: str) -> None:
-    """Check that a plot can be written to a file, before the variants run."""
+    """Check that a plot can be written to a file. This is called before the variants run."""
     if Path(path).suffix not in (".png", ".svg"):
         raise ValueError(f"--plot needs a file that ends in .png or .svg; got {path}")
     _check_folder(path)

@@ -90,8 +90,9 @@ def kernel_of(
 ) -> tuple[Kernel, list[str]]:
     """Return a kernel of a file, and the words of the command line that describe its arguments.
 
-    `entry` is the name of the kernel. If it is None, the first of the `words` may be the name. To
-    convert one of the returned words to an argument, call `argument`.
+    `entry` is the name of the kernel. If `entry` is None, and the first of the `words` looks like
+    a name, this word is the name of the kernel, and is not returned. To convert one of the returned
+    words to an argument, call `argument`.
     """
     from coalesce.kernel import Kernel
 

@@ -61,8 +61,8 @@ def is_native(dtype: np.dtype[Any]) -> bool:
 def number_type(value: Any) -> np.dtype[Any]:
     """Return a NumPy dtype: ``np.dtype("float32")`` for "float32" or ``np.float32``.
 
-    Each number must have at most 16 bytes and this machine's byte order, so that kernels can use
-    it. For any other `value`, TypeError is raised.
+    `value` must name a type of numbers that kernels can use: at most 16 bytes, in this machine's
+    byte order. For any other `value`, TypeError is raised.
     """
     if isinstance(value, np.generic | np.ndarray):  # NumPy would use its dtype
         raise TypeError(f"`dtype` must name a type of numbers; got {require.shown(value)}")

@@ -20,10 +20,11 @@ _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def lock() -> threading.RLock:
-    """Return a new lock, which a forked child process resets.
+    """Return a new lock that a process can still use after a fork.
 
-    The child does not reset a lock that the forking thread holds. The forking thread also runs in
-    the child, and will release the lock there.
+    If another thread holds the lock, the child process resets the lock. If the forking thread holds
+    the lock, the child does not reset it: the forking thread also runs in the child, and will
+    release the lock there.
     """
     # Not a class of this package: Ctrl-C could interrupt a method of such a class after the method
     # acquired the lock, and then the lock would never be released.
@@ -36,7 +37,8 @@ class cached_property(functools.cached_property[T]):  # noqa: N801 (lower case, 
     """A `functools.cached_property` that a process can still use after a fork.
 
     Up to Python 3.11, a `functools.cached_property` contains a lock. This class replaces the lock
-    by a lock of this module. Later versions of Python have no such lock.
+    by the result of `lock()`, which a process can still use after a fork. Later versions of Python
+    have no such lock.
     """
 
     def __init__(self, function: Callable[[Any], T]) -> None:

@@ -15,7 +15,8 @@ Array = np.ndarray[Any, Any]
 class ArrayCopies:
     """Copies of several arrays. If two of the arrays share memory, their copies share memory, too.
 
-    After pickling, the copies still share memory. (Pickled NumPy arrays do not.)
+    After pickling, the copies still share memory. (If you pickle NumPy arrays that share memory,
+    the unpickled arrays do not share memory.)
     """
 
     # The bytes of the arrays. Arrays that share memory have their bytes in the same item.

@@ -44,7 +44,9 @@ def reading(name: str, value: Any) -> Iterator[None]:
 
 
 def quoted(name: str) -> str:
-    """Return the name of an argument for an error message: "`runs`" for "runs".
+    """Return the name of an argument in backticks, for an error message.
+
+    For example, the result for "runs" is "`runs`".
 
     A phrase, such as "the array" or "argument `x` (float *)", is returned unchanged.
     """
@@ -188,9 +190,10 @@ def one_or_several(name: str, value: Any) -> list[Any]:
 
 
 def shape(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> tuple[int, ...]:
-    """Return the shape of an array as a tuple of ints from `least` to `most`.
+    """Check the shape of an array, and return it as a tuple of ints.
 
-    `value` is an integer, or a sequence of integers. The shape of an integer n is (n,).
+    `value` is an integer, or a sequence of integers. The shape of an integer n is (n,). Each
+    integer must be from `least` to `most`.
     """
     if isinstance(value, set | frozenset):
         raise TypeError(

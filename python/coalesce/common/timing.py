@@ -42,9 +42,9 @@ class Timing:
     parts : tuple of (str, float)
         For each kernel that ran, its name and its time in milliseconds.
     no_time : str
-        Why the simulator cannot model the time: the kernel has instructions (copies or matrix
-        products) that the model does not know. Then the time and the rates are NaN. Empty if there
-        is a time.
+        Empty if there is a time. If the simulator cannot model the time, this is the reason: for
+        example, the kernel has copies or matrix products that the model does not know. The time and
+        the rates are then NaN.
 
     Examples
     --------

@@ -60,8 +60,8 @@ class Usage:
     bytes : int
         The total size of the entries in bytes.
     limit : int
-        The largest allowed total size in bytes. To stay below it, the cache deletes the entries
-        whose last use is the longest time ago.
+        The largest allowed total size in bytes. To stay below this limit, the cache deletes
+        the least recently used entries.
     """
 
     folder: Path
@@ -84,7 +84,8 @@ def place() -> Path:
 def read(name: str) -> bytes | None:
     """Return the contents of an entry, or None if there is no such entry.
 
-    The modification time of the file is set to now, because it says when the entry was last used.
+    Also set the modification time of the entry's file to now. For the cache, this is the time of
+    the last use.
     """
     with contextlib.suppress(OSError, RuntimeError), _warning(), _folder() as folder:
         handle = os.open(name, os.O_RDONLY | _OPEN, dir_fd=folder)

@@ -12,11 +12,11 @@ assembler chooses these addresses. The following rule comes from assembling smal
 
 - If a module has one kernel, the address is the function's offset in the code of this kernel.
 - If a module has several kernels, each kernel that calls functions through pointers has a section
-  ``.nv.constant2``. This section begins with a table of code offsets of 8 bytes each. The address
-  of a function is the position of its offset in the table, in bytes. The first item of the table is
-  the number 1, for the null pointer.
+  ``.nv.constant2``. This section begins with a table of items of 8 bytes. Item 0 is the number 1,
+  for the null pointer. The next items are offsets of functions in the code of the kernel. If item n
+  is the offset of a function, the address of this function is 8 * n.
 
-The symbol ``$kernel$function`` has the offset of a function's code.
+The value of the symbol ``$kernel$function`` is the offset of the function.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def registers(cubin: bytes | None, entry: str) -> int:
 
 
 def functions(cubin: bytes | None) -> Mapping[str, int]:
-    """Return a dict from the name of each function in a cubin to its address.
+    """Return a dict with the address of each function in a cubin.
 
-    The names are the same as in the PTX. The address is the value of a pointer to the function.
-    Functions whose address is not known are left out.
+    The keys are the names of the functions, as in the PTX. The address is the value of a
+    pointer to the function. Functions whose address is not known are left out.
 
     Examples
     --------

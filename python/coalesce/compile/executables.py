@@ -40,12 +40,12 @@ def section_of(executable: bytes, name: str = _SECTION) -> bytes:
 
 
 def code_of(executable: bytes, arch: int, source: str = "") -> dict[str, str]:
-    """Return descriptions of an executable's device code, for this package's runtime library.
+    """Return a description of each module of an executable.
 
-    The result is a dict with an item for each module (the device code of one source file). The key
-    identifies the module. The value is its description (see `code_file`). `arch` is the compute
-    capability of the simulated GPU, such as 90. `source` is the text of the program, if it is
-    known. The names of the kernels' parameters are read from this text.
+    A module is the device code of one source file. The result is a dict: a key identifies a module,
+    and the value is the description that this package's runtime library needs (see `code_file`).
+    `arch` is the compute capability of the simulated GPU, such as 90. `source` is the text of the
+    program, if it is known. The names of the kernels' parameters are read from this text.
     """
     descriptions = {}
     for key, ptx, machine, made_for in programs.device_code(section_of(executable), arch):

@@ -203,7 +203,7 @@ def include_folders() -> tuple[str, ...]:
 
 
 def architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for, if the kernel will run on a GPU.
+    """Return the architecture for compiling a kernel that will run on a GPU.
 
     For a GPU of compute capability (9, 0), the result is "sm_90". A compiler that is older than the
     GPU may not know this architecture. Then the result is an older architecture, which the compiler
@@ -232,7 +232,7 @@ def architecture(compute_capability: tuple[int, int]) -> str:
 
 
 def simulated_architecture(compute_capability: tuple[int, int]) -> str:
-    """Return the architecture to compile for, if the kernel will run on the simulator.
+    """Return the architecture for compiling a kernel that will run on the simulator.
 
     This is the architecture of the simulated GPU, because a source may depend on it (through the
     macro ``__CUDA_ARCH__``). If the compiler no longer supports this architecture, the result is

@@ -28,8 +28,8 @@ def header_text(header: str, text: str) -> str:
     """Return the text of the standard header `header`, such as "tuple", for a kernel.
 
     `text` is the source of the kernel. If `text` uses names from the header, such as
-    ``std::tuple``, the result includes the header of CCCL, NVIDIA's C++ library. Otherwise, the
-    result is an empty header, because CCCL's headers take long to compile.
+    ``std::tuple``, the result includes the header of CCCL, NVIDIA's C++ library. CCCL's headers
+    take long to compile. So if `text` uses no such names, the result is an empty header.
     """
     used = sorted(set(re.findall(rf"\bstd\s*::\s*({COSTLY[header]})\b", text)))
     if re.search(r"\busing\s+namespace\s+std\b", text):

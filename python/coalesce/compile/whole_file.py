@@ -137,7 +137,7 @@ def device_code(
 
     `options` may name folders of headers, and `headers` is a dict from names of headers to texts.
     `expressions` are template instantiations that the caller needs, such as ``"scale<Particle>"``.
-    The type ``Particle`` is then kept, even if no other device code uses it.
+    In this example, the source keeps the type ``Particle``, even if no other device code uses it.
     """
     folders = folders_of(options)
 

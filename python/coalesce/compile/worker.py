@@ -1,9 +1,9 @@
 """Runs the compiler NVRTC in a child process, so that no source can hang or crash this process.
 
-NVRTC is a library, and a library call cannot be interrupted. But a short source can keep NVRTC busy
-for days, or make it use all memory. Macros that expand each other are an example. In a child
-process, a compilation ends at Ctrl-C or after a time limit. The memory of the child is limited. If
-the child crashes, the user gets an error message.
+NVRTC is a library, and a library call cannot be interrupted. But a short source, such as macros
+that expand each other, can keep NVRTC busy for days or make it use all memory. In a child process,
+a compilation ends at Ctrl-C or after a time limit. The memory of the child is limited. If the child
+crashes, the user gets an error message.
 
 A child compiles several sources, one after the other. It ends after a minute without a compilation,
 or when its parent ends. In some Python environments, such as an embedded interpreter, no child can

@@ -49,9 +49,10 @@ def of_expressions(
 ) -> dict[str, str]:
     """Return a dict from each C++ expression to its type: ``{"threadIdx.x": "unsigned int"}``.
 
-    Raises CompileError if the compiler rejects an expression. `lowered` is a function with two
-    arguments: a text and a list of expressions. The function adds the text at the end of the
-    source, compiles the result, and returns a dict from each expression to its mangled name.
+    Raises CompileError if the compiler rejects an expression. The caller passes a function
+    `lowered`. ``lowered(code, probes)`` adds `code` at the end of the CUDA C++ source, and compiles
+    the source again. `probes` is a list of C++ expressions. The result of `lowered` is a dict from
+    each probe to its mangled name.
     """
     probes = {f"&{_PROBE}::type<decltype({e})>": e for e in expressions}
     types = {}

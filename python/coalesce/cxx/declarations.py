@@ -151,8 +151,8 @@ def lines_of(source: str) -> list[str]:
 def bare(source: str) -> str:
     """Return a source without comments and without the contents of string literals.
 
-    A line that ends with a backslash is joined with the next line. All lines keep their numbers,
-    because an empty line replaces a line that was joined or that was only a comment.
+    A line that ends with a backslash is joined with the next line. Joined lines and lines of
+    comments leave empty lines behind, so all other lines keep their numbers.
     """
     text = _COMMENT_OR_TEXT.sub(
         lambda m: '""' if m[0][0] in "\"'" else " " + "\n" * m[0].count("\n"), source
@@ -279,11 +279,11 @@ _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "_
 
 
 def is_settled(word: str, known: Mapping[str, str]) -> bool:
-    """Return whether it is certain which type a word, such as "float", means.
+    """Return whether it is certain which type a word means.
 
-    The meaning is certain for a type of C++ or CUDA, and for a class of the source. `known` is a
-    dict from each name that the source defines to its definition. For a class, the definition is
-    the name itself. Names of macros and typedefs must be replaced before this call (see
+    This is certain for a type of C++ or CUDA, such as "float", and for a class of the source.
+    `known` is a dict from each name that the source defines to its definition. The definition of a
+    class is the class's name. Names of macros and typedefs must be replaced before this call (see
     `replaced`).
     """
     if not re.match(r"[A-Za-z_]", word):

@@ -1,9 +1,10 @@
 """Reads the structure of a CUDA C++ file: its preprocessor directives, macros and syntax tree.
 
-The parser (tree-sitter) does not run the preprocessor. Therefore it gets a changed text: directives
-(such as #include), comments and the contents of string literals are replaced by spaces. A branch of
-#if or #else may open a brace without closing it. In this case, the text has only one of the
-branches. The text keeps its length, so a position in the syntax tree is a position in the file.
+The parser (tree-sitter) does not run the preprocessor. Therefore the parser gets a changed text:
+directives (such as #include), comments and the contents of string literals are replaced by spaces.
+If the #if branch or the #else branch opens a brace without closing it, the changed text has only
+one of these branches. The changed text is as long as the file, so a position in the syntax tree is
+a position in the file.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Directive:
 
 @dataclass
 class Layout:
-    """A CUDA C++ file: its text, directives and macros, and the changed text for the parser.
+    """A CUDA C++ file: its text, its directives and its macros.
+
+    The parser does not read `text`. It reads a changed text, `parsed`.
 
     A device macro is a macro whose definition contains a word such as ``__device__``. All other
     macros are host macros.
@@ -70,9 +73,10 @@ class Layout:
     device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
 
     def text_with_host_macros(self) -> str:
-        """Return `parsed`, the parser's text, with the uses of host macros put back.
+        """Return a copy of `parsed` that contains the uses of host macros.
 
-        In `parsed`, spaces replace these uses, because the parser cannot expand macros.
+        In `parsed`, the text that the parser reads, spaces replace these uses, because the parser
+        cannot expand macros.
         """
         text = self.parsed
         for start, end in self.host_macros:
@@ -121,8 +125,9 @@ def device_words(macros: dict[str, set[str]]) -> set[str]:
 def parse(layout: Layout, marks: set[str]) -> Any:
     """Parse a file and return the root of its syntax tree.
 
-    `marks` are the words that mark device code. The function also stores the parser's text and the
-    uses of macros in `layout`.
+    `marks` are the words that mark device code. The function also changes `layout`: it sets
+    `parsed` (the text that the parser reads), and adds the uses of macros to `host_macros` and
+    `device_macros`.
     """
     text = list(layout.bare)
     for directive in layout.directives:
@@ -135,7 +140,7 @@ def parse(layout: Layout, marks: set[str]) -> Any:
     layout.parsed = re.sub(rf"\b(?:{names})\b", lambda m: " " * len(m[0]), layout.parsed)
     layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
     # A line may consist of a macro that defines functions. The parser does not expand macros and
-    # would not understand this line, so the parser's text has blanks in its place.
+    # would not understand this line, so `layout.parsed` has blanks in its place.
     scopes = _namespace_scope(layout.parsed)
     done = 0
     for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):

@@ -73,8 +73,8 @@ class DeviceCode:
     text : str
         The source without host code. Every line keeps its number.
     headers : dict
-        The texts of the user's own headers, without host code. The key of a header is its name as
-        the ``#include`` line has it.
+        The texts of the user's own headers, without host code. The key of a header is its name in
+        the ``#include`` line.
     left_out : tuple of str
         What was left out, with its lines: ``"main() (lines 30-52)"``.
     missing : tuple of str
@@ -112,7 +112,8 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
     - None, if there is no such header
 
     `chosen` are the template instantiations that the caller wants to compile, such as
-    ``["scale<Particle>"]``. The type ``Particle`` is then kept, even if no device code uses it.
+    ``["scale<Particle>"]``. In this example, the source keeps the type ``Particle``, even if no
+    device code uses it.
     """
     files = list(_files(source, find))
     macros: dict[str, set[str]] = {}

@@ -110,9 +110,9 @@ def is_ptx(source: str) -> bool:
 
 
 def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
-    """Return a dict from the name of each kernel in a PTX text to its parameters.
+    """Return a dict with the parameters of each kernel in a PTX text.
 
-    The names are mangled, such as "_Z5naivePKf".
+    The keys are the mangled names of the kernels, such as "_Z5naivePKf".
     """
     entries = {}
     for match in _ENTRY.finditer(_COMMENT.sub(" ", ptx)):
@@ -175,10 +175,10 @@ def _instantiation(source: str, name: str = r"\w+") -> str:
 
 
 def as_compiled(name: str, instances: Iterable[str]) -> str:
-    """Return the instantiation that `name` means: ``"k<2,true>"`` means ``"k<2, true>"``.
+    """Return the compiled instantiation that has the same name as `name`, except for spaces.
 
-    `instances` are the compiled instantiations. Spaces are ignored in the comparison. If no
-    instantiation is equal to `name`, return `name`.
+    For example, the result for ``"k<2,true>"`` can be ``"k<2, true>"``, with a space. `instances`
+    are the compiled instantiations. If there is no such instantiation, return `name`.
     """
     same = [known for known in instances if _words_of(known) == _words_of(name)]
     return name if name in same or not same else same[0]

@@ -48,12 +48,13 @@ def variables_of(
     qualifier: re.Pattern[str] = _IN_MEMORY,
     expression: str | None = None,
 ) -> dict[str, DeclaredVariable]:
-    """Return a dict from the name of each variable, without namespaces, to its declaration.
+    """Return a dict with the declaration of each variable.
 
-    `source` is the CUDA C++ source, and `options` are the compiler's options. `qualifier` is a
-    pattern for the words that mark the variables. By default, these words are ``__device__``,
-    ``__constant__`` and ``__managed__``. If the variables are in a kernel template, `expression` is
-    its instantiation, such as ``"tile<16>"``.
+    The keys are the names of the variables, without namespaces. `source` is the CUDA C++ source,
+    and `options` are the compiler's options. `qualifier` is a pattern for the words that mark the
+    variables. By default, these words are ``__device__``, ``__constant__`` and ``__managed__``. If
+    the variables are in a kernel template, `expression` is the instantiation of this template, such
+    as ``"tile<16>"``.
     """
     text = declarations.bare(source)
     known = {

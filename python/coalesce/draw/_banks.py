@@ -44,10 +44,10 @@ class Word:
 class Board:
     """The words that the lanes of a warp access, and the order in which the banks serve them.
 
-    The hardware serves the lanes in groups, one group after another. A bank serves one word at a
-    time; this is a turn. If a group needs three words of one bank, it takes three turns. The model
-    in csrc/model/banks.hpp determines the groups and the number of turns. NVIDIA does not publish
-    in which order a bank serves its words. Here, the word of the lowest lane comes first.
+    The hardware serves the lanes in groups, one group after another. In one turn, a bank
+    serves one word. If a group needs three words of one bank, the group takes three turns. The
+    model in csrc/model/banks.hpp determines the groups and the number of turns. NVIDIA does not
+    publish in which order a bank serves its words. Here, the word of the lowest lane comes first.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Board:
 
     @property
     def depths(self) -> list[int]:
-        """For each group of lanes, the number of turns. In one turn, a bank serves one word."""
+        """The number of turns that each group takes. In one turn, a bank serves one word."""
         return [max(word.turn for word in words) + 1 for words in self.words]
 
     @property
@@ -91,7 +91,7 @@ class Board:
 
     @property
     def conflicts(self) -> set[int]:
-        """The banks that must serve several words to one group of lanes."""
+        """The banks that need more than one turn for a group of lanes."""
         return {word.bank for words in self.words for word in words if word.turn}
 
 
@@ -163,8 +163,8 @@ def bank_board(
     kind : {"load", "store", "atomic", "copy"}
         The kind of access. A load of 8 or 16 bytes per lane may need fewer wavefronts than a store
         to the same addresses. ``"copy"`` is an asynchronous copy from global memory to these
-        addresses of shared memory. For a copy, a bank serves one lane per wavefront. The picture
-        does not show the reads from global memory, which may make the copy take more wavefronts.
+        addresses of shared memory. For a copy, a bank serves one lane per wavefront. The reads
+        from global memory may cost more wavefronts. The picture does not show these wavefronts.
     base : int
         The address at which shared memory starts. It must be a multiple of 128.
     rows : {"wavefronts", "words"}

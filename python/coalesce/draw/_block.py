@@ -102,9 +102,9 @@ class Grid:
     def runs(self, layer: int, row: int) -> list[tuple[int, int, int]]:
         """Split a row of threads into parts, so that each part belongs to one warp.
 
-        Return three numbers for each part: its first column, how many threads it has, and the index
-        of its first thread in the block. For row 1 of a 24 x 5 block, the parts are ``(0, 8, 24)``
-        and ``(8, 16, 32)``.
+        Return three numbers for each part: its first column, the number of its threads, and the
+        index of its first thread in the block. For example, row 1 of a 24 x 5 block has the threads
+        24 to 47. Its parts are ``(0, 8, 24)`` and ``(8, 16, 32)``.
         """
         thread = (layer * self.rows + row) * self.columns
         end = min(thread + self.columns, self.threads)

@@ -159,11 +159,11 @@ class Canvas:
         opacity: float = 1,
         data: Data | None = None,
     ) -> None:
-        """Draw a line. `d` has its points in the syntax of SVG, such as "M0 0h10".
+        """Draw a line. `d` describes the line in the syntax of SVG, such as "M0 0h10".
 
-        `stroke` is its colour, and `weight` is its width in pixels. With `dash`, it is a dashed
-        line: for "3 2", the dashes have 3 pixels, and the gaps have 2. `opacity` and `data` are
-        the same as for `rect`.
+        `stroke` is the colour of the line, and `weight` is its width in pixels. `dash` makes the
+        line dashed: with "3 2", each dash has 3 pixels, and each gap has 2. `opacity` and `data`
+        are the same as for `rect`.
         """
         extra = f' stroke-dasharray="{dash}"' if dash else ""
         if opacity != 1:
@@ -242,8 +242,8 @@ class Canvas:
     ) -> None:
         """Write several short texts on the same baseline.
 
-        `entries` has an (x, text) pair for each text. The text is centred at the coordinate x. The
-        other parameters are the same as for `text`.
+        `entries` has an (x, text) pair for each text. Each text is centred at its coordinate x.
+        The other parameters are the same as for the method `text`.
         """
         if not entries:
             return

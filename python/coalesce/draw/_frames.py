@@ -55,8 +55,8 @@ def matrix_cells(
         The number of rows and of columns. A single number means one row. If the matrix is large,
         only the part around the accessed cells is shown.
     touched : array of int, shape (lanes, 2)
-        For each lane, the row and the column of the cell that it accesses. For a matrix of one row,
-        the shape is (lanes,), with the columns.
+        For each lane, the row and the column of the cell that the lane accesses. If `shape` is a
+        single number, you can pass only the column for each lane.
     name : str
         The name of the matrix.
     itemsize : int
@@ -96,12 +96,12 @@ def matrices(frames: Frames, *, title: str | None = None, headline: str | None =
     ----------
     frames : mapping of str to sequence of Matrix, or sequence of Matrix
         For several frames, pass a mapping from the label of each frame, such as "k = 0", to its
-        matrices. For one frame, pass a sequence of its matrices. A matrix that is in several frames
-        shows the same rows and columns in each.
+        matrices. For one frame, pass a sequence of its matrices. If a matrix is in several
+        frames, each frame shows the same rows and columns of the matrix.
     title : str, optional
         A line above the headline.
     headline : str, optional
-        The headline. By default, it is the number of sectors of each matrix in the first frame.
+        The headline. By default, it says how many sectors of each matrix the first frame touches.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Gap:
-    """Some neighbouring rows or columns that are hidden: `count` of them, from index `first` on."""
+    """Neighbouring rows or columns that are hidden: the index of the first, and their number."""
 
     first: int
     count: int

@@ -151,7 +151,7 @@ class Matrix:
     def moved_cells(self) -> dict[Cell, int]:
         """The cells that no lane accesses, but whose sector is moved.
 
-        The result is a dict from each such cell to the number of its colour. The cell has the
+        The keys of the dict are these cells. Each value is the number of the cell's colour: the
         colour of the accessed cells in the same sector.
         """
         result = {}
@@ -207,7 +207,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Window:
-    """The rows and columns of a matrix that the picture shows.
+    """A part of a matrix: the rows and columns that the picture shows.
 
     If `schematic` is True, the picture shows a small map of the whole matrix instead.
     """
@@ -218,10 +218,11 @@ class Window:
 
 
 def window_over(matrices: Iterable[Matrix], most: int) -> Window:
-    """Choose the rows and columns of a matrix that the picture shows.
+    """Choose which rows and columns of a matrix the picture shows.
 
     `most` is the largest number of rows, and also of columns, that the picture may show. `matrices`
-    has the same matrix once for each frame. These rows and columns are shown:
+    has a `Matrix` for each frame: the same matrix, with the accesses of this frame. These rows and
+    columns are shown:
 
     - rows and columns with a cell that is accessed in a frame
     - rows and columns with a cell that is moved because its sector is accessed

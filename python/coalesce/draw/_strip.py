@@ -34,11 +34,11 @@ class Strip:
     y : float
         The upper edge of the strip.
     memory : Memory
-        The access that the strip shows.
+        The cache lines and sectors that the access touches.
     lines : list of int
         The addresses of the cache lines.
     scale : float
-        The width of a byte in pixels. (In sectors that are not moved, a byte may be narrower.)
+        The width in pixels of a byte in a moved sector. Sectors that are not moved may be narrower.
     cells : dict of int to (float, float)
         The key is the address of a sector. The value is a pair: the x coordinate of the sector's
         left edge, and the sector's width.

@@ -122,9 +122,9 @@ def steps(
     label : str
         The label of a frame. ``{}`` stands for the number of the step, as in ``"k = {}"``.
     cells : {"lane", "thread"}
-        What is written into an accessed cell. ``"lane"``: the number of the lane. The cell has the
-        colour of its sector. ``"thread"``: threadIdx.y and threadIdx.x. The cell has a colour for
-        each threadIdx.y.
+        The text in an accessed cell. ``"lane"``: the number of the lane. Cells of the same sector
+        have the same colour. ``"thread"``: threadIdx.y and threadIdx.x. Cells with the same
+        threadIdx.y have the same colour.
     title, headline : str, optional
         The same as for `matrices`.
 

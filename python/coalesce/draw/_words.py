@@ -32,8 +32,8 @@ def lane_list(lanes: Iterable[int]) -> str:
 def short_list(lanes: list[int]) -> str:
     """Return a list of lanes as a short text for a cell, such as "3", "0-31" or "0,4".
 
-    Three or more lanes that are not consecutive are only counted: for [1, 4, 9], the text is a
-    multiplication sign and a 3.
+    For three or more lanes that are not consecutive, the text is a multiplication sign and the
+    number of lanes. For [1, 4, 9], this number is 3.
     """
     runs = runs_of(lanes)
     if len(runs) == 1:

@@ -41,19 +41,20 @@ class HostArray:
         The array that the kernel accesses. If `original` is C-contiguous and aligned, it is
         `original` itself. Otherwise, it is a copy.
     original : numpy.ndarray
-        The array that the caller passed. If the caller passed a view that stands for a pointer
-        into an array, such as ``x[r:]``, `original` is the whole array `x` (see
-        `coalesce.arrays.pointer.whole_of`).
+        The array that the caller passed. But if the caller passed a view such as ``x[r:]``, and the
+        kernel may access the whole array `x`, `original` is `x`. See
+        `coalesce.arrays.pointer.whole_of`.
     written : bool
         Whether the kernel may write to the array. If it may, and `array` is a copy, `finish` copies
         the result to `original`.
     offset : int
         The kernel gets the address of `array` plus this number of bytes.
     texture : bytes or None
-        For the array of a texture or surface object, the description of the object. The kernel gets
-        the handle of the object instead of an address. None for other arrays.
+        If `array` belongs to a texture or surface object, this is the description of the object.
+        The kernel then gets the handle of the object instead of an address. None for other arrays.
     view_bytes : int or None
-        If the caller passed a view of `array`, the size of the view, which starts at `offset`.
+        If the caller passed a view of `array`, this is the number of bytes of the view. The view
+        starts at `offset`. None if the caller passed no view of `array`.
     """
 
     name: str
@@ -66,14 +67,20 @@ class HostArray:
 
     @property
     def part(self) -> slice:
-        """The bytes of `array` that the caller passed: all bytes, or the bytes of the view."""
+        """The bytes of `array` that the caller passed.
+
+        If the caller passed a view of `array`, these are the bytes of the view, else all bytes.
+        """
         if self.view_bytes is None:
             return slice(0, self.array.nbytes)
         return slice(self.offset, self.offset + self.view_bytes)
 
     @property
     def passed(self) -> np.ndarray[Any, Any]:
-        """What the caller passed: `original`, or, for a view, the bytes of the view."""
+        """What the caller passed.
+
+        If this is a view of `array`, the result is the bytes of the view, else `original`.
+        """
         return self.original if self.view_bytes is None else byte_view(self.array)[self.part]
 
     @property
@@ -152,7 +159,10 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
 
 
 def parameters_for(signature: Signature, arguments: Sequence[Argument]) -> list[Parameter]:
-    """Return the parameter of each argument that `prepare` returned, in the same order."""
+    """Return the parameter of each item of `arguments`, in the same order.
+
+    `arguments` is a list that `prepare` returned.
+    """
     behind = [p for a in arguments if isinstance(a, PackedStructure) for p in a.parameters]
     return [*signature.parameters, *behind]
 
@@ -169,10 +179,10 @@ def names(signature: Signature, arguments: Sequence[Any]) -> list[str]:
 
 
 def expanded(signature: Signature, arguments: Sequence[Any]) -> Sequence[Any]:
-    """Return a value for each parameter of the PTX.
+    """Return the values of all PTX parameters of a kernel, in order.
 
-    For most kernels, the values are the arguments themselves. But a kernel that Numba compiled has
-    several parameters for each array. Raises TypeError if the number of arguments is wrong.
+    For most kernels, these values are the `arguments`. But a kernel that Numba compiled has several
+    PTX parameters for each array. Raises TypeError if the number of arguments is wrong.
     """
     if signature.numba is not None and len(arguments) == len(signature.parameters):
         return arguments  # the caller passed a value for each parameter
@@ -455,9 +465,9 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
         packed = value.tobytes()
     else:
         raise TypeError(
-            f"argument {parameter} must be a structure of {parameter.bytes} bytes; pass a tuple or "
-            "a dict of its members, a NumPy structured scalar or bytes; got "
-            f"{require.shown(value)}"
+            f"argument {parameter} must be a structure of {parameter.bytes} bytes; pass one of "
+            "these: a tuple of its members, a dict of its members, a NumPy structured scalar, "
+            f"bytes; got {require.shown(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(

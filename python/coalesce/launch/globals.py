@@ -54,7 +54,8 @@ class Globals(Mapping[str, Any]):
 
     A kernel shares its variables with the kernels that its method `Kernel.get_function` returns. If
     you make two `Kernel` objects from one source, each has its own variables. Each device has its
-    own copy of the variables. The method `on` returns the variables of another device.
+    own copy of the variables. For example, ``kernel.globals.on("sim")`` returns the variables on
+    the device "sim".
 
     Raises
     ------
@@ -110,8 +111,8 @@ class Globals(Mapping[str, Any]):
         Returns
         -------
         Globals
-            The variables with the same names, in the memory of `device`. Their values are
-            independent of the values on this device.
+            The variables with the same names, in the memory of `device`. If you set a variable on
+            one device, its values on other devices do not change.
 
         Raises
         ------

@@ -101,9 +101,9 @@ def _check_alone(host: HostArray, group: Sequence[HostArray]) -> None:
     kind = "surface" if host.written else "texture"
     raise ValueError(
         f"argument `{host.name}` is a {kind} whose array shares memory with argument "
-        f"`{other.name}`, and the kernel may write to this memory. On a GPU, the arguments would "
-        f"not share memory, because the elements of a {kind} are copied to a CUDA array. Pass a "
-        "copy: array.copy()"
+        f"`{other.name}`, and the kernel may write to this memory. On a GPU, the elements of a "
+        f"{kind} are copied to a CUDA array, so the two arguments would not share memory. Pass a "
+        "copy of the array: array.copy()"
     )
 
 

@@ -154,8 +154,8 @@ class BaseKernel:
         entry = signature.as_compiled(entry, self._module.compiled(self._device).lowered)
         if "<" in entry and entry not in self._module.compiled(self._device).lowered:
             raise ValueError(
-                f"{entry!r} was not compiled with this kernel; this kernel has other "
-                f"template arguments. To compile {entry!r}, call coalesce.Kernel(source, {entry!r})"
+                f"{entry!r} was not compiled with this kernel. To compile {entry!r}, call "
+                f"coalesce.Kernel(source, {entry!r})"
             )
         other = type(self).__new__(type(self))
         other.instruction_limit = self.instruction_limit
@@ -180,7 +180,7 @@ class BaseKernel:
 
     @property
     def name(self) -> str:
-        """The name of the kernel as in the source, such as "scale". In PTX, it may be mangled."""
+        """The name of the kernel in the source, such as "scale". Its name in PTX may be mangled."""
         return self.signature.name
 
     @property

@@ -89,7 +89,7 @@ class Modelled:
 
     @property
     def share(self) -> float | None:
-        """The share of the blocks that the model of the caches used, from 0 to 1.
+        """The share of the blocks that were used by the model of the caches, from 0 to 1.
 
         None if the caches were not modelled.
         """

@@ -41,9 +41,9 @@ class Module:
     expression : str or None
         The template instantiation to compile, such as ``"scale<float, 4>"``.
     entry : str or None
-        The name of the wanted kernel, or None. If the source's host code launches kernel templates,
-        the launched instantiations are compiled. With `entry`, only the launched instantiations of
-        this kernel are compiled.
+        The name of a kernel, or None. If the source's host code launches instantiations of kernel
+        templates, these instantiations are compiled. If `entry` is not None, only the
+        instantiations of this kernel are compiled.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Module:
         For a parameter that is a structure, the item describes its members. For any other
         parameter, the item is None. The list is empty if the structures are not known, for example
         because the source is PTX. `entry` is the kernel's name in the PTX. If the kernel is a
-        template, `expression` is its instantiation, such as ``"scale<float, 4>"``.
+        template, `expression` is the instantiation, such as ``"scale<float, 4>"``.
         """
         if self.is_ptx:
             return []

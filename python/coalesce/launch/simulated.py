@@ -127,7 +127,7 @@ def check_places(
 ) -> None:
     """Raise ValueError if an argument is an array in the memory of a device other than `device`.
 
-    `parameters` has the parameter of each argument. The message names the parameter.
+    `parameters` and `arguments` have the same order. The message names the parameter.
     """
     for parameter, argument in zip(parameters, arguments, strict=True):
         if isinstance(argument, GpuArray) and device.kind == "sim":

@@ -20,7 +20,7 @@ class PackedStructure:
     """The bytes of a structure that contains pointers to arrays.
 
     The arrays become additional arguments of the launch, after the kernel's own arguments. The
-    addresses of the arrays are not known yet.
+    addresses of the arrays are unknown until the launch. `filled` puts them into the bytes.
     """
 
     packed: bytes
@@ -41,7 +41,7 @@ class PackedStructure:
 
 
 def is_members(value: Any) -> bool:
-    """Return whether a value is a dict, a tuple or a list: these can list a structure's members."""
+    """Return whether a value is a dict, tuple or list. All three can hold a structure's members."""
     return isinstance(value, Mapping | tuple | list)
 
 
@@ -235,9 +235,9 @@ class Packer:
             return
         if not is_members(value):
             raise TypeError(
-                f"argument {shown} must be a {structure.kind} of {structure.bytes} bytes; pass a "
-                f"tuple or a dict of its members ({_listed(structure)}), a NumPy structured scalar "
-                f"or bytes; got {require.shown(value)}"
+                f"argument {shown} must be a {structure.kind} of {structure.bytes} bytes; pass one "
+                f"of these: a tuple of its members ({_listed(structure)}), a dict of its members, "
+                f"a NumPy structured scalar, bytes; got {require.shown(value)}"
             )
         pairs = _by_name if isinstance(value, Mapping) else _by_order
         for member, item in pairs(shown, structure, value):

@@ -1,6 +1,6 @@
 """Arguments that are tensor maps. A tensor map describes a matrix to the GPU's copy unit (TMA).
 
-The matrix itself is another argument of the kernel.
+The kernel has a parameter for the tensor map, and another parameter for the matrix itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class TensorMap:
     swizzled: bool = True
 
     def simulated(self) -> bytes:
-        """Return the tensor map as the simulator needs it, for an array at address 0."""
+        """Return the tensor map in the simulator's format, for an array at address 0.
+
+        The simulator later adds the address of the array.
+        """
         rows, cols = self.shape
         swizzle = sim.SWIZZLE_128 if self.swizzled else 0
         return sim.tensor_map(
@@ -51,7 +54,7 @@ class TensorMap:
         )
 
     def encoded(self, address: int) -> bytes:
-        """Return the bytes of the tensor map for an array at this address on a GPU."""
+        """Return the bytes of the tensor map. `address` is the address of the matrix on a GPU."""
         return cuda.tensor_map(
             address, self.element, self.shape, self.row_bytes, self.box, self.swizzled
         )

@@ -26,12 +26,13 @@ class Code(str):
     Attributes
     ----------
     first : int
-        The line number that the first line of the string has in its file. Reports use the line
-        numbers of the file.
+        If the string begins at line 12 of its file, this is 12. Reports use the line numbers of
+        the file.
     marked : frozenset of int
         The numbers of the lines that are shown with a plus and a colour.
     whole : Code or None
-        If this is a part of a file, the whole file. Notebooks show it below the part, folded.
+        The whole file if the string is only a part of it; otherwise None. Notebooks show the whole
+        file below the part, folded.
     """
 
     first: int
@@ -104,7 +105,9 @@ class Code(str):
             raise ValueError(f"`begin`: no line of the source contains {begin!r}")
         ends = [i for i, line in enumerate(lines) if i >= starts[0] and end in line]
         if not ends:
-            raise ValueError(f"`end`: no line after the line with {begin!r} contains {end!r}")
+            raise ValueError(
+                f"`end`: {end!r} is not on the first line with {begin!r}, and not on a later line"
+            )
         chosen = "\n".join(lines[starts[0] : ends[0] + 1])
         return Code(chosen, self.first + starts[0], self.marked, self)
 

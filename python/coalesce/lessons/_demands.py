@@ -158,8 +158,8 @@ def no_padding(most: int) -> Demand:
         if total > most:
             raise AssertionError(
                 f"shared memory takes {total:,} bytes; at most {most:,} are allowed\n    Padding "
-                "makes the tile larger. Keep its size, and store the elements of a row in another "
-                "order."
+                "makes the tile larger. Keep the size of the tile, and store the elements of a row "
+                "in another order."
             )
 
     return Demand(f"shared memory of at most {most:,} bytes", judge)
@@ -186,8 +186,8 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
 def loads_of_tiles(most: float) -> Demand:
     """Return a demand for matrix products: a limit for the requests of loads.
 
-    At best, each block loads its rows of a and its columns of b only once. The limit is `most`
-    times the number of requests of these loads.
+    If each block loads its rows of a and its columns of b only once, the loads take a certain
+    number of requests. The limit is `most` times this number.
     """
     text = (
         f"the loads take at most {most:g} times the requests that are needed if each block loads "

@@ -51,9 +51,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Demand:
-    """A limit for one count of the kernel of an exercise.
+    """A limit for one count in the profile of a kernel, such as the sectors per request.
 
-    `judge` compares the profile with the limit. If the count is too large, `judge` raises
+    `judge` compares the count with the limit. If the count is too large, `judge` raises
     AssertionError. The message shows the source lines that cost too much.
     """
 
@@ -144,7 +144,7 @@ class Exercise:
 
     @property
     def demands(self) -> tuple[str, ...]:
-        """What a solution must fulfil: one sentence for each count that has a limit."""
+        """The limits for the counts of a solution, such as "no bank conflicts in shared memory"."""
         return tuple(demand.text for demand in self._demands)
 
     @property

@@ -1,9 +1,9 @@
 """`predict`: the reader guesses a number, then sees the measurement and an explanation.
 
-At first, each cell of the lessons has three dots as the guess: ``guess=...``. If the reader
-replaces the dots by a guess, the answer is shown beside the guess. Until then, the answer is hidden
-in a ``<details>`` element, which the reader can open. This element needs no script, so it works in
-Jupyter, Colab, VS Code, on GitHub and on the site.
+Each cell that calls `predict` has three dots at first, in place of a guess: ``guess=...``. If the
+reader replaces the dots by a guess, the answer is shown beside the guess. Until then, the answer is
+hidden in a ``<details>`` element, which the reader can open. This element needs no script, so it
+works in Jupyter, Colab, VS Code, on GitHub and on the site.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Recording:
         return f"{self.gpu}, recorded {self.date}"
 
     def times(self, operation: str, n: int) -> dict[str, Timing]:
-        """Return a dict from the labels of an operation's variants to their recorded times.
+        """Return the recorded times of the variants of an operation.
 
         Parameters
         ----------
@@ -71,7 +71,8 @@ class Recording:
         Returns
         -------
         dict of str to Timing
-            The times. The dict is empty if nothing was recorded for this operation and size.
+            The keys are the labels of the variants, such as ``"tiled, tile=16"``. The values are
+            the times. The dict is empty if nothing was recorded for this operation and size.
         """
         return {
             label(row["variant"], row["options"]): _timing(row)

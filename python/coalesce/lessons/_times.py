@@ -165,7 +165,8 @@ def times(
     Returns
     -------
     Times
-        The times. Without a GPU and without a recording, it is empty, and prints the reason.
+        The times. Without a GPU and without a recording, the result is empty. Its printed table
+        says why.
 
     Raises
     ------

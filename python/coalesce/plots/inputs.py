@@ -98,7 +98,8 @@ def quantity(name: str, variant: Any, of: str, kind: str) -> tuple[float, bool]:
     """Return a quantity of a variant, and whether it is an estimate: ``(1.25, True)``.
 
     `variant` is a profile or a timing, and `name` is the variant's name in error messages. `of` is
-    the quantity, such as "time", and `kind` is "load" or "store" (see `coalesce.plots.ladder`).
+    the name of the quantity, such as "time" (see `coalesce.plots.ladder`). If `of` is "sectors",
+    `kind` says which sectors are counted: those of loads ("load") or of stores ("store").
     """
     if of == "sectors":
         if not hasattr(variant, "metrics"):
@@ -129,7 +130,7 @@ def _time(name: str, profile: ProfileLike) -> tuple[float, bool]:
 
 
 def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float | None) -> Work:
-    """Return the point that stands for a profile in a roofline, as a `Work`.
+    """Return a profile's point in a roofline, as a `Work`.
 
     `flops` has the number of floating-point operations of each kernel (see
     `coalesce.plots.roofline`). `name` is the name of the profile in error messages.
@@ -144,9 +145,9 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]
     if None in traffic:
         raise ValueError(
-            f"the profile of {name!r} does not have both dram__bytes_read.sum and "
-            "dram__bytes_write.sum, which a roofline needs. Profile the kernel with caches=True "
-            "and without `sample`"
+            "a roofline needs the metrics dram__bytes_read.sum and dram__bytes_write.sum; at least "
+            f"one of them is missing in the profile of {name!r}. Profile the kernel with "
+            "caches=True and without `sample`"
         )
     ms, modelled = _time(name, profile)
     return Work(

@@ -137,7 +137,7 @@ class Sweep:
 
     @property
     def ideal(self) -> NDArray[np.float64]:
-        """For each value, the sectors per load if the loaded bytes were contiguous."""
+        """For each value, the sectors that a load would touch if its bytes were contiguous."""
         if self.pattern == "vector":
             # 32 lanes and 32 bytes per sector: as many sectors as bytes per lane.
             return self.values.astype(np.float64)
@@ -145,7 +145,10 @@ class Sweep:
 
     @property
     def axis_label(self) -> str:
-        """The label of the horizontal axis: the pattern, and what its values are."""
+        """The label of the horizontal axis, such as "vector: bytes per load".
+
+        It names the pattern and the meaning of `values`.
+        """
         return f"{self.pattern}: {PATTERNS[self.pattern][1]}"
 
 

@@ -91,8 +91,8 @@ def sentence(access: Access) -> str:
 def with_sentences(accesses: Sequence[Access]) -> Iterator[tuple[Access, str]]:
     """Yield an (access, text) pair for each access of a line. The text describes the access.
 
-    A text consists of sentences. If several accesses need the same sentence, only the text of the
-    first of these accesses has it.
+    A text consists of sentences. If a sentence fits several accesses, only the first access gets
+    this sentence.
     """
     seen: set[str] = set()
     for access in accesses:

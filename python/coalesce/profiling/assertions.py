@@ -46,7 +46,8 @@ class Assertions:
             warp.
         TypeError, ValueError
             Neither `load` nor `store` was passed, or one of them is not a number. Or `load` was
-            passed, but there is no load of global memory to look at; the same for `store`.
+            passed, but the kernel or the line has no load of global memory. Or `store` was passed,
+            but the kernel or the line has no store to global memory.
 
         Examples
         --------

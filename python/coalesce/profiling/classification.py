@@ -68,7 +68,7 @@ class Pattern:
         - ``"free"``: no bank conflict;
         - ``"conflict"``: a bank conflict;
         - ``"broadcast"``: all lanes access the same word;
-        - ``"groups"``: an atomic with which several lanes update the same word.
+        - ``"groups"``: several lanes update the same word with an atomic.
     name : str
         A short name of the pattern, such as ``"stride 512"`` or ``"32-way conflict"``.
     text : str
@@ -320,8 +320,8 @@ def bank_passes(
 
     Shared memory serves the lanes of a warp in groups, one group after the other. A group takes one
     pass or more. In each pass, a bank serves one word. For most atomics, a bank serves only one
-    lane per pass, even if other lanes access the same word. A few atomics differ, so the function
-    needs the `opcode`.
+    lane per pass, even if other lanes access the same word. A few atomics follow another rule,
+    so the function needs the `opcode`.
     """
     padded = [*addresses, *[0] * (LANES - len(addresses))]
     groups, wavefronts, *_ = model.shared_groups(padded, width, mask, access, opcode)

@@ -1,7 +1,7 @@
 """The data of a comparison of profiles.
 
-A row has the values of one quantity, a value for each profile. A pair has a source line of the
-first profile, and the same line of another profile.
+A row is about one quantity, such as "global load sectors". It has the value of this quantity in
+each profile. A pair has a source line of the first profile, and the same line of another profile.
 """
 
 from __future__ import annotations
@@ -155,12 +155,12 @@ class ComparisonData:
         )
 
     def lines(self, of: int = 1) -> list[tuple[Line | None, Line | None]]:
-        """Return pairs of source lines: a line of the first profile, and the same line of another.
+        """Pair the source lines of the first profile with those of another profile.
 
         Parameters
         ----------
         of : int
-            The index of the profile. The default is the second profile.
+            The index of the other profile. The default is 1, the second profile.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Shows a comparison as text: a table, then the lines whose costs differ, as in a diff."""
+"""Shows a comparison as text: a table, then a diff that has only lines with different costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAME, _VALUE, _CHANGE = 34, 15, 12
 
 
 def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
-    """Yield the parts of the text: the table, and the lines of each profile whose costs differ."""
+    """Yield the parts of the text: the table, and a diff with the baseline for each profile."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
         if (note := estimated(profile)) is not None:
@@ -109,9 +109,9 @@ def left_out(lines: int) -> str:
 
 
 def estimated(profile: ProfileData) -> str | None:
-    """Return a sentence which says how many blocks a profile was estimated from.
+    """Return a sentence that says how many blocks were simulated for an estimated profile.
 
-    Return None if all blocks were counted.
+    Return None if the profile is not estimated, because all blocks were counted.
     """
     if profile.estimate is None:
         return None

@@ -45,7 +45,7 @@ class MeasuredCounters(Mapping[str, float]):
 
     @property
     def mismatches(self) -> dict[str, tuple[float, float]]:
-        """The metrics whose predicted number is wrong, although the profile calls it exact.
+        """The metrics that the profile calls exact, but whose predicted number is wrong.
 
         This is a dict from the name of the metric to a pair: the predicted and the measured number.
         """

@@ -4,7 +4,8 @@ The counts of the machine code are equal to the counters of a GPU, with two exce
 
 - Some counters of a GPU differ from run to run. They depend on the order of the warps, or on
   whether diverged lanes reconverge.
-- For some accesses, the formula of a counter is not known, or no counters were recorded.
+- For some accesses, it is not known by which formula a GPU counts them. For other accesses, no
+  counters of a GPU were recorded.
 
 The rules in this file say which counts of a kernel are exceptions. All other counts are called
 exact. The rules were made from the recordings in tests/data.

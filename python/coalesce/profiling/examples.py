@@ -60,8 +60,8 @@ class Example:
         For an asynchronous copy, the addresses in shared memory to which the 32 lanes copy. Empty
         for other accesses.
     target_mask : int
-        The lanes that write to `target`. The lanes of `mask` write the bytes that they
-        copy. All other lanes of `target_mask` write zeros.
+        The lanes that write to `target`. If such a lane is also in `mask`, it writes the bytes that
+        it copies. If not, it writes zeros.
 
     Examples
     --------
@@ -157,9 +157,9 @@ class Example:
         one.
 
         If a lane accesses 8 bytes, these parts are the two halves of the warp. Shared memory serves
-        one half after the other. So two active lanes in different halves take two wavefronts,
-        although one wavefront could serve both. If a lane accesses 16 bytes, the parts are the four
-        quarters of the warp.
+        one half after the other. So if only two lanes are active, one in each half, the access
+        takes two wavefronts, although one wavefront could serve both lanes. If a lane accesses 16
+        bytes, the parts are the four quarters of the warp.
         """
         if self.space != "shared" or self.kind not in ("load", "store") or self.wastes:
             return False
@@ -194,8 +194,9 @@ class Example:
 
         `title` is a line above the picture.
 
-        For some asynchronous copies, the number in the picture would differ from the count of a
-        GPU. Then the result is None, and `not_drawn` gives the reason.
+        For some asynchronous copies, the number of sectors or wavefronts in the picture would
+        differ from the number that a GPU counts. Then the result is None, and `not_drawn` gives the
+        reason.
         """
         from coalesce import draw
 
@@ -298,10 +299,10 @@ class Examples(Sequence[Example]):
 
 
 def examples(trace: Trace) -> Mapping[int, Examples]:
-    """Return a dict from the indices of instructions to their examples.
+    """Return the examples of each instruction in a trace, as a dict.
 
-    An example is an event of the trace. The index of an instruction is the index of its row in
-    `Counts.table()`.
+    Each event of the trace is an example of the instruction that was executed. The keys of the dict
+    are the indices of the instructions' rows in `Counts.table()`.
     """
     events: dict[int, list[int]] = {}
     for event, instruction in enumerate(trace.instruction.tolist()):
@@ -313,8 +314,8 @@ def examples(trace: Trace) -> Mapping[int, Examples]:
 def distinct(of_instruction: Sequence[Example]) -> Sequence[Example]:
     """Return some of the examples of an instruction: at least one for each cost.
 
-    `of_instruction` has all examples. If it is a tuple or a list instead of an `Examples`, return
-    it unchanged.
+    `of_instruction` has all examples. For an `Examples`, the result is its attribute `distinct`. A
+    tuple or a list is returned unchanged.
     """
     return of_instruction.distinct if isinstance(of_instruction, Examples) else of_instruction
 

@@ -37,7 +37,8 @@ class Instructions(Sequence[Instruction]):
     """The rows of a `Counts.table()`, each as an `Instruction`.
 
     A kernel may have hundreds of instructions, but a report shows only the instructions that access
-    memory. To save time, an `Instruction` and its examples are made when they are first used.
+    memory. To save time, an `Instruction` is made when it is first used. Each `Example` in its
+    attribute `examples` is made when this `Example` is first used.
 
     Attributes
     ----------
@@ -140,7 +141,7 @@ def lines(
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
     `rows` are the instructions, and `source` is the text of the kernel's file. `advise` is a
-    function that returns the `sentence` of an access. `errors` is a function that returns the
+    function that returns the text for `Access.sentence`. `errors` is a function that returns the
     standard error of a sum (see `Errors`). If the counts are not estimates, `errors` is None.
     """
     column = rows.column

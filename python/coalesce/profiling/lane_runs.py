@@ -1,8 +1,8 @@
 """Finds regular steps in the addresses of a warp that contains several rows of its block.
 
-A run is a sequence of neighbouring lanes whose addresses have a constant distance, such as 4 bytes.
-For example, a warp of a 4 x 4 x 4 block contains eight rows of four lanes. Its addresses often form
-eight runs of four lanes.
+A run is a sequence of neighbouring lanes. The distance from the address of each lane to the address
+of the next lane is constant, such as 4 bytes. For example, a warp of a 4 x 4 x 4 block contains
+eight rows of four lanes. The addresses of this warp often form eight runs of four lanes.
 
 In a 5 x 3 x 7 block, a row has 5 lanes, and 32 is not a multiple of 5. So the first or the last row
 of a warp is incomplete, and the runs have different lengths. In this case, the addresses are called
@@ -22,10 +22,11 @@ Thread = tuple[int, int, int]
 
 
 class Runs(NamedTuple):
-    """The runs of a warp: sequences of lanes whose addresses have a constant distance.
+    """The runs of a warp: sequences of neighbouring lanes.
 
-    `length` is the number of lanes of the longest run. `step` is the distance between the addresses
-    of two neighbouring lanes of a run, in bytes. `number` is the number of runs.
+    `length` is the number of lanes of the longest run. `step` is the distance from the address of a
+    lane to the address of the next lane in the same run, in bytes. All runs have the same step.
+    `number` is the number of runs.
     """
 
     length: int
@@ -36,7 +37,8 @@ class Runs(NamedTuple):
 def runs_of(active: Sequence[int], threads: Sequence[Thread] | None = None) -> Runs | None:
     """Return the runs of the active lanes, or None if their addresses are not regular.
 
-    A run is a sequence of neighbouring lanes whose addresses have a constant distance.
+    A run is a sequence of neighbouring lanes. The distance from the address of each lane to the
+    address of the next lane is constant.
 
     Parameters
     ----------

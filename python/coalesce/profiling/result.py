@@ -126,12 +126,12 @@ class Profile(ProfileData, Assertions):
             - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
             - ``verdict``, ``inexact``: attributes of the profile;
             - ``metrics``: the result of the method `metrics`;
-            - ``lines``: a list with a dict for each `Line`. This dict contains the attributes of
-              the line. Under the key ``accesses``, it has a list with a dict for each `Access`: the
-              attributes of the access, a dict ``pattern``, and a dict ``example`` (with ``block``,
-              ``warp``, ``mask`` and ``addresses``);
-            - ``instructions``: for each `Instruction`, a dict of its attributes;
-            - ``preparation``: for each profile in `preparation`, a dict like this one.
+            - ``lines``: a list of dicts, one for each `Line`, with the attributes of the line. The
+              attribute ``accesses`` is again a list of dicts, one for each `Access`. The dict of an
+              access contains the attributes of the access, a dict ``pattern``, and a dict
+              ``example`` (with ``block``, ``warp``, ``mask`` and ``addresses``);
+            - ``instructions``: a list of dicts, one for each `Instruction`, with its attributes;
+            - ``preparation``: a list of dicts like this one, one for each profile in `preparation`.
         """
         return export.as_dict(self)
 
@@ -141,8 +141,8 @@ class Profile(ProfileData, Assertions):
         Parameters
         ----------
         by : {"access", "line", "instruction"}
-            What a row of the DataFrame shows: an `Access`, a `Line` or an `Instruction`. The
-            columns are the attributes of this object.
+            ``"access"``: a row for each `Access`, with its attributes as columns. ``"line"`` and
+            ``"instruction"``: the same for each `Line` and each `Instruction`.
 
         Returns
         -------

@@ -1,8 +1,9 @@
 """The rows of a profile: the counts of each instruction, of each access and of each source line.
 
 - An *instruction* is a machine instruction, or a PTX instruction if the kernel's PTX was counted.
-- An *access* has the loads of one source line from one array, or the stores of one source line to
-  one array. It has several instructions if, for example, the compiler unrolled a loop.
+- An *access* is a group: all loads of one source line from one array, or all stores of one source
+  line to one array. The group has several instructions if, for example, the compiler unrolled a
+  loop.
 - A *line* has all accesses of one source line.
 
 Requests, sectors and wavefronts have the same meaning as in Nsight Compute. A wavefront is the work
@@ -106,7 +107,9 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Access:
-    """All memory instructions of one source line with the same kind and array: ``"load a"``.
+    """All memory instructions of one source line that have the same kind and array.
+
+    For example, all loads of `a` in a line are one `Access`. Its `name` is ``"load a"``.
 
     Attributes
     ----------
@@ -208,7 +211,7 @@ class Access:
 
     @property
     def ideal_per_request(self) -> float:
-        """The average cost that a request would have if the lanes' elements were adjacent."""
+        """The value that `per_request` would have if the lanes' elements were adjacent."""
         return self.ideal / self.requests if self.requests else 0.0
 
     @property
@@ -218,10 +221,10 @@ class Access:
 
     @property
     def needed(self) -> int:
-        """How many sectors or wavefronts the access needs: the smaller of `cost` and `ideal`.
+        """How many sectors or wavefronts the access needs: `ideal`, or `cost` if that is smaller.
 
-        `ideal` is the cost if the lanes accessed adjacent elements, each lane a different one. If
-        several lanes access the same element, `cost` can be smaller than `ideal`.
+        `ideal` is the cost of an access to adjacent elements, with one element per lane. If several
+        lanes access the same element, `cost` can be smaller than `ideal`.
         """
         return min(self.cost, self.ideal)
 
@@ -322,7 +325,7 @@ class Line:
 
     @property
     def ideal_sectors_per_request(self) -> float:
-        """The sectors that an average request would take if the lanes' elements were adjacent."""
+        """The value of `sectors_per_request` if the lanes' elements were adjacent."""
         return self.ideal_sectors / self.requests if self.requests else 0.0
 
     @property
@@ -340,12 +343,18 @@ class Line:
 
     @property
     def bank_conflicts(self) -> int:
-        """How many wavefronts of shared memory the line would save with adjacent elements."""
+        """How many wavefronts (cycles of shared memory) the line's bank conflicts cost.
+
+        The line would save these wavefronts if the lanes' elements were adjacent.
+        """
         return sum(a.excess for a in self.accesses if a.space == "shared")
 
     @property
     def sentence(self) -> str:
-        """The sentences of all accesses: their patterns and, for wasteful ones, what to do."""
+        """The sentences about all accesses of the line, as one string.
+
+        They describe the pattern of each access. For a wasteful access, they also say what to do.
+        """
         return " ".join(text for a in self.accesses for text in (a.sentence, a.merge_note) if text)
 
 

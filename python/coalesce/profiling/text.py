@@ -83,7 +83,7 @@ def estimated(estimate: Estimate) -> str:
 
 
 def plus_minus(error: float, of: float) -> str:
-    """Return `error` in percent of `of`: ``"±2.5%"`` for 5 and 200. If `of` is 0, return ""."""
+    """Return ``error / of`` in percent, such as ``"±2.5%"`` for 5 / 200. "" if `of` is 0."""
     return f"±{error / of:.1%}" if of else ""
 
 
@@ -96,7 +96,8 @@ def extents(extent: tuple[int, int, int]) -> str:
 def notes(profile: ProfileData) -> list[str]:
     """Return the notes of a report.
 
-    The notes name the times, other kernels that the call ran, and which counts are exact.
+    The notes give the times, and list the other kernels that the call ran. They also say which
+    counts are exact.
     """
     sentences = []
     times = []
@@ -308,8 +309,8 @@ def plain_access(access: Access) -> list[str]:
 def percent(share: float) -> str:
     """Return a share as text: ``"12%"`` for 0.12.
 
-    ``"0%"`` stands for exactly 0, and ``"100%"`` for exactly 1. The smallest other shares are
-    ``"<1%"``, and the largest are ``">99%"``.
+    ``"0%"`` stands for exactly 0, and ``"100%"`` for exactly 1. A share just above 0 becomes
+    ``"<1%"``, and a share just below 1 becomes ``">99%"``.
     """
     if 0 < share < 0.005:
         return "<1%"
@@ -319,7 +320,7 @@ def percent(share: float) -> str:
 
 
 def bar(access: Access, width: int) -> str:
-    """Return a bar of characters that shows which share of the kernel's cost an access causes.
+    """Return a bar of characters. Its length shows the access's share of the kernel's cost.
 
     If the access causes the whole cost, the bar has `width` characters. The bar is solid for global
     memory, and shaded for shared memory.

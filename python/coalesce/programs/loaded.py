@@ -29,10 +29,10 @@ _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Read the files that the library wrote, and write the other files.
+    """Read ``base.ptx`` and ``base.cubin``, and write the result and the messages of ptxas.
 
-    The table at the top of this module lists the files. `words` has the path `base`, the number of
-    the architecture, such as 90, and options for ptxas.
+    The table at the top of this module lists all files. `words` are the arguments of the command
+    line: the path `base`, the number of the architecture, such as 90, and options for ptxas.
     """
     base, arch, *options = sys.argv[1:] if words is None else words
     ptx = Path(f"{base}.ptx").read_text("utf-8", "replace")

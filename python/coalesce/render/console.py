@@ -25,10 +25,10 @@ def as_text(item: Any, width: int = MOST, *, color: bool = False) -> str:
 
 
 def render(item: Any, width: int = MOST, *, color: bool = False) -> str:
-    """Return `item`, an object of the library ``rich`` such as a table, as text.
+    """Return the text of `item`, which is a table or another object of the package ``rich``.
 
-    Lines have at most `width` characters. A width below 80 counts as 80, and above 100 as 100. With
-    `color`, the text has the codes that make a terminal show colours.
+    Lines have at most `width` characters. A width below 80 counts as 80, and a width above 100 as
+    100. With `color`, the text has the codes that make a terminal show colours.
     """
     from rich.console import Console
 

@@ -132,7 +132,7 @@ class Drawing(Protocol):
 
 
 def image(picture: Drawing) -> Markup:
-    """Return a picture as HTML. If a page removes pictures, it shows the picture's headline."""
+    """Return a picture as HTML. If the image is missing, a reader sees the picture's headline."""
     return image_of(picture.svg, picture.headline, width=f"{picture.width:.0f}")
 
 

@@ -2,8 +2,8 @@
 
 A copy has two ends: the global memory that it reads, and the shared memory that it writes. A
 picture shows one end, and the cost of this end. In some copies, the other end changes this cost.
-Then the number in the picture would differ from the number that a GPU counts. So reports show a
-sentence in place of the picture.
+Then the number of sectors or wavefronts in the picture would differ from the number that a GPU
+counts. So reports show a sentence in place of the picture.
 """
 
 from __future__ import annotations

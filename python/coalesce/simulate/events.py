@@ -154,11 +154,11 @@ class Trace:
         start of the block's shared memory. In local memory, they count from the start of the
         thread's local memory.
     array : ndarray of shape (n,), int32
-        The array that the first active lane accesses, as an index in `arrays`. -1 for memory
-        outside of these arrays.
+        The index in `arrays` of the array that the first active lane accesses. -1 if this lane
+        accesses memory outside of these arrays.
     index : ndarray of shape (n, 32), int64
-        The element that each lane accesses in the array of the event, counted in C order. -1 for
-        inactive lanes, and for lanes that access other memory.
+        The index of the element that each lane accesses in the array of the event. Elements are
+        numbered in C order. -1 for inactive lanes, and for lanes that access other memory.
     active : ndarray of shape (n, 32), bool
         Whether each lane is active. (This is `mask` as an array.)
     thread : ndarray of shape (n, 32, 3), int32
@@ -231,7 +231,7 @@ class Trace:
 
     @cached_property
     def active(self) -> Array:
-        """For each event, whether each of the 32 lanes is active."""
+        """For each event, which of the 32 lanes are active: a bool for each lane."""
         return lanes_of(self.mask)
 
     @cached_property
@@ -243,17 +243,19 @@ class Trace:
 
     @property
     def array(self) -> Array:
-        """For each event, the array that the first active lane accesses: an index in `arrays`.
+        """For each event, the index in `arrays` of the array that the first active lane accesses.
 
-        -1 for memory outside of these arrays.
+        The index is -1 if this lane accesses memory outside of these arrays.
         """
         return self._place[0]
 
     @property
     def index(self) -> Array:
-        """For each event, the element that each of the 32 lanes accesses, counted in C order.
+        """For each event, the index of the element that each of the 32 lanes accesses.
 
-        -1 for inactive lanes, and for lanes that do not access the array of the event.
+        Elements are numbered in C order: in an array of shape (4, 8), element [1, 2] has the
+        index 10. The index is -1 for inactive lanes, and for lanes that do not access the array of
+        the event.
         """
         return self._place[1]
 
@@ -526,7 +528,8 @@ class Trace:
         -------
         dict
             It has the keys ``kernel``, ``grid``, ``block_shape``, ``omitted``, ``arrays`` (a list
-            of dicts) and ``events``. ``events`` is a dict of lists with an item for each event.
+            of dicts) and ``events``. ``events`` is a dict of lists. Each list has an item for each
+            event.
         """
         return {
             "kernel": self.kernel,

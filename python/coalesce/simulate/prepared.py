@@ -127,9 +127,10 @@ class Prepared:
     def arrays(self, memory: Sequence[tuple[str, str, int, int, int]]) -> list[TraceArray]:
         """Return descriptions of the arrays and variables that the kernel may access.
 
-        `memory` is `sim.LaunchResult.memory`: a list with a tuple for each array, (space, name,
-        address, size in bytes, position of the argument). An example is
-        ``("global", "x", 4096, 400, 0)``. The position is -1 for a variable.
+        `memory` is `sim.LaunchResult.memory`, which has a tuple for each array and each variable.
+        The items of a tuple are the space, the name, the address, the size in bytes, and the
+        position of the argument: ``("global", "x", 4096, 400, 0)``. A variable is not an argument;
+        its tuple has -1 in place of the position.
         """
         arrays = []
         for space, name, address, size, argument in sorted(
@@ -161,8 +162,8 @@ class Prepared:
         """Return recorded events as a `Trace`.
 
         `columns` is a dict with an array for each attribute of the events, such as "mask". `table`
-        is the result of `Counts.table()`: the instructions of the kernel. `memory` is the same as
-        for `arrays`. `omitted` is the number of events that were not recorded.
+        is the result of `Counts.table()`: the instructions of the kernel. The method `arrays`
+        explains `memory`. `omitted` is the number of events that were not recorded.
         """
         trace = Trace(
             columns,

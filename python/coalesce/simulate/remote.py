@@ -1,10 +1,10 @@
 """Counts the memory accesses of a launch in several processes.
 
-The processes may be on other machines. Each process gets a part of the blocks as a job.
-`concurrent.futures.Executor` starts the jobs. A job consists of the PTX, the machine code, the
-arguments, and the numbers of its blocks. It simulates these blocks on copies of the arrays, and
-returns the counts. Then the counts of all jobs are added. The sum is the same as if one process
-counted all blocks, because each block is counted once.
+The processes may be on other machines. The blocks are divided into jobs, and a
+`concurrent.futures.Executor` starts the jobs in the processes. A job gets the PTX, the machine
+code, the arguments, and the numbers of its blocks. The job simulates these blocks on copies of the
+arrays, and returns the counts. Then the counts of all jobs are added. The sum is the same as if one
+process counted all blocks, because each block is counted once.
 
 A block does not see what the blocks of other jobs write. This is correct only if blocks do not
 communicate. If they may communicate, the launch is refused (dependencies.py).

@@ -59,10 +59,10 @@ class Estimate:
         return self.blocks_total / self.blocks_run
 
     def error(self, figure: Callable[[Any], float]) -> float:
-        """Return the standard error of an estimate for the whole grid.
+        """Return the standard error of an estimated number, such as the sectors of the whole grid.
 
-        `figure` is a function that takes a `Counts` object, and returns the number to estimate,
-        such as the number of sectors.
+        `figure` is a function that takes the `Counts` of some blocks, and returns the number for
+        these blocks.
         """
         totals = [
             figure(counts) * self.blocks_total / size
@@ -104,8 +104,8 @@ def choose(total: int, share: float) -> tuple[np.ndarray[Any, Any], np.ndarray[A
     share = require.number("sample", share)
     if not 0 < share < 1:
         raise ValueError(
-            "`sample` must be a number above 0 and below 1, the share of the blocks to simulate; "
-            f"got {share}. Without this argument, all blocks are simulated; the counts are exact."
+            "`sample` is the share of the blocks to simulate. It must be above 0 and below 1; "
+            f"got {share}. Without `sample`, all blocks are simulated, and the counts are exact."
         )
     count = max(_LEAST_BLOCKS, round(share * total))
     if count >= total:

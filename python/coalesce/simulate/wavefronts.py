@@ -2,9 +2,9 @@
 
 AMD GPUs execute an instruction for a wavefront, a group of usually 64 lanes. The simulated kernel
 was compiled for an NVIDIA GPU, and ran in warps of 32 lanes. Here, two neighbouring warps of a
-block are treated as one wavefront. The warps may execute an instruction several times. Then their
-first executions are treated as one execution of the wavefront, and so are their second executions,
-and so on.
+block are treated as one wavefront. If these warps execute an instruction several times, their first
+executions are treated as the first execution of the wavefront. Their second executions are treated
+as the second execution of the wavefront, and so on.
 
 A cache line counts once for each instruction of a wavefront, even if many active lanes access
 this line. AMD's tools count in the same way (ROCm Compute Profiler, "Vector L1 cache"). An AMD GPU

@@ -88,7 +88,7 @@ class Step:
         ``"ld.global.f32"``.
     active : ndarray of shape (32,), bool
         The lanes that executed the instruction together. If the instruction has a predicate, such
-        as ``@%p1``, it has no effect in the lanes where the predicate is false.
+        as ``@%p1``, the instruction has no effect in the lanes where the predicate is false.
     """
 
     number: int
@@ -112,7 +112,7 @@ class Step:
     def registers(self) -> dict[str, Array]:
         """The registers after this step: see `Stepper.registers`.
 
-        They can be read only until the next step. Later, reading them raises LookupError.
+        They can be read until the next step. Later, reading them raises LookupError.
         """
         return self._now()._registers_of(self.warp)
 
@@ -120,7 +120,7 @@ class Step:
     def variables(self) -> dict[str, Array]:
         """The variables after this step: see `Stepper.variables`.
 
-        They can be read only until the next step. Later, reading them raises LookupError.
+        They can be read until the next step. Later, reading them raises LookupError.
         """
         return self._now()._variables_of(self.warp)
 
@@ -128,7 +128,7 @@ class Step:
     def shared(self) -> dict[str, Array]:
         """The shared variables after this step: see `Stepper.shared`.
 
-        They can be read only until the next step. Later, reading them raises LookupError.
+        They can be read until the next step. Later, reading them raises LookupError.
         """
         return self._now().shared
 
@@ -136,15 +136,18 @@ class Step:
     def arrays(self) -> dict[str, Array]:
         """The array arguments after this step: see `Stepper.arrays`.
 
-        They can be read only until the next step. Later, reading them raises LookupError.
+        They can be read until the next step. Later, reading them raises LookupError.
         """
         return self._now().arrays
 
     @property
     def events(self) -> Trace:
-        """The memory accesses of this step: at most one, or two for an asynchronous copy.
+        """The memory accesses of this step.
 
-        The trace can be read only until the next step. Later, reading it raises LookupError.
+        A step has no access or one access. Only an asynchronous copy has two: one access to global
+        memory, and one to shared memory.
+
+        The trace can be read until the next step. Later, reading it raises LookupError.
         """
         return self._now().events
 
@@ -429,8 +432,9 @@ class Stepper:
         register, or if it has diverged from the active lanes.
 
         The dtype of a predicate register is bool. For other registers, the dtype comes from the
-        instructions that use the register, or from the array from which the register was loaded. If
-        neither is known, the dtype is an unsigned integer.
+        instructions that use the register. If these instructions do not say the dtype, and the
+        register was loaded from an array, the dtype is the dtype of the array. Otherwise, the dtype
+        is an unsigned integer.
 
         The dict has only registers whose value is still needed: the register was written, and a
         later instruction reads it.

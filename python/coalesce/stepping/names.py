@@ -3,14 +3,16 @@
 PTX does not have the names of variables, but it has the source line of each instruction. A line
 such as ``float x = a[i];`` or ``sum += x * y;`` assigns one variable. The instructions of this line
 write several registers. Most of these registers hold intermediate results: another instruction of
-the line reads them. Usually, one register remains. This register holds the variable, if the size of
-the register fits the declared type of the variable.
+the line reads them. Usually, there is only one register that no other instruction of the line
+reads. This register holds the variable, if the size of the register fits the declared type of the
+variable.
 
 No register is found in these cases:
 
 - The compiler removed the variable.
 - The compiler merged the line with another line.
-- Several registers remain, for example because the line has several statements.
+- There are several registers that no other instruction of the line reads, for example because the
+  line has several statements.
 """
 
 from __future__ import annotations
