@@ -286,8 +286,10 @@ RUNGS = {
         for the copies. A thread computes 16 x 8 elements, so it needs few loads. Nearly
         all instructions are multiply-adds. The gain is larger than predicted, because the
         schedulers are also busier: {issue:.0f} % of the time, instead of {over_issue:.0f} %
-        in `pipelined`. The counts leave out the kernel that packs `a`, but the time
-        includes it.
+        in `pipelined`. `tma` has two kernels. The first one packs `a`: it copies the
+        elements of `a` to a new array, in another order. The second one multiplies. The
+        measured time includes both kernels. The counts in the table are those of the
+        second kernel.
         """,
     ),
     "split_k": (

@@ -276,8 +276,8 @@ At 8192, the power limit also lowers the clock a little, as it does for cuBLAS.
 - **No packing.** In an earlier version, another kernel packed A before the product. Now the kernel
   itself transposes A in shared memory. This raised the ratio to cuBLAS from 1.025 to 1.05 at 2048,
   and from 0.99 to 1.08 for 8192 x 512 x 4096.
-- **Other positions of the lanes** in the tile of a warp: the same positions as in `split_k`. The
-  kernel became slower: by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
+- **Positions of the lanes** in the tile of a warp. One version had the same positions as `split_k`.
+  This version was slower: by 0.7 % at 2048 and 4096, and by 1.1 % at 8192. The reason is not known.
 - **Fewer tests of barriers.** In one version, only one warp tested the barriers while it waited.
   In another version, the transposing warps paused from time to time. Neither changed the speed.
 - **No work at the end of a tile.** At the end of each tile, the kernel exchanges partial sums and

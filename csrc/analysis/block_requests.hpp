@@ -4,10 +4,11 @@
 // CacheObserver (cache_replay.hpp) passes each access of a running block to add(). When the block
 // has ended, L1Replay (l1_replay.hpp) replays the requests.
 //
-// Most blocks of a grid make the same requests, only at other addresses: the addresses in each
-// array differ by a constant. Therefore addresses are recorded relative to the first address that
-// the block accesses in the same array. While a block runs, its requests are compared with those of
-// an earlier block. As long as they are equal, nothing is recorded. If all are equal, the replay of
+// Most blocks of a grid make the same requests as an earlier block, but in another part of each
+// array. For example, wherever the earlier block requests the address x in an array, the later
+// block requests x + 4096. Therefore addresses are recorded relative to the first address that the
+// block accesses in the same array. While a block runs, its requests are compared with those of an
+// earlier block. As long as they are equal, nothing is recorded. If all are equal, the replay of
 // the earlier block is used for this block, too.
 #pragma once
 

@@ -10,8 +10,8 @@
 // multiprocessor may read data for which a neighbouring multiprocessor already waits. The two reads
 // are then merged into one read of L2 (model/request_coalescer.hpp).
 //
-// Usually, most blocks make the same requests as an earlier block, only at other addresses
-// (block_requests.hpp). The replay of the earlier block is then used for them, too.
+// Usually, most blocks make the same requests as an earlier block, but in another part of each
+// array (block_requests.hpp). For these blocks, the replay of the earlier block is used again.
 //
 // Host threads replay the L1 of their own blocks at the same time. Only one of them at a time
 // replays L2. The others do not wait for it, unless very many requests are kept.

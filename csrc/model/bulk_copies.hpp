@@ -4,8 +4,9 @@
 // A copy consists of pieces of adjacent bytes. A bulk copy is one piece, and in a box, each row is
 // one. Each sector that a piece touches is transferred as a whole. The part of a row outside the
 // array is not written to global memory. In a copy to shared memory, this part becomes zeros. An
-// H200 counts separate sectors for these zeros: their bytes divided by 32, rounded up. A multicast
-// delivers the sectors to each of the chosen blocks, but requests each line only once.
+// H200 also counts sectors for these zeros: n bytes at one end of a row count as n / 32 sectors,
+// rounded up. A multicast delivers the sectors to each of the chosen blocks, but requests each line
+// only once.
 //
 // The model reproduces l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld,
 // l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st and the related metrics of an H200 for all

@@ -34,8 +34,9 @@ class BenchmarkRow:
     correct : bool or None
         Whether rounding alone can explain `error`. None if the result was not checked.
     gflops_share, gbps_share : float or None
-        `timing.gflops` and `timing.gbps`, divided by the GPU's peaks (`Benchmark.peaks`). None for
-        NumPy, if `timing` has no such rate, and if the peak is not known.
+        `timing.gflops` and `timing.gbps`, divided by the GPU's peaks (`Benchmark.peaks`). None in
+        three cases: the variant is NumPy, `timing` does not have the rate, or the peak is not
+        known.
     speedup : float or None
         The time of the first row divided by the time of this row. None if one of the two times is
         measured and the other is modelled.

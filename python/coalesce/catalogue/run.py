@@ -92,8 +92,8 @@ class Run:
     launcher : Launcher, optional
         A function that is called for each launch, instead of launching the kernel.
     scratch : Scratch, optional
-        A function that the method `scratch` calls to allocate an array. By default, the array is on
-        the device of the call.
+        A function that allocates new arrays, for example for intermediate results. By default, new
+        arrays are on the device of the call.
     """
 
     def __init__(

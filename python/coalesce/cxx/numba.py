@@ -66,8 +66,9 @@ class NumbaArgument:
 def arguments_of(entry: str, count: int) -> tuple[NumbaArgument, ...] | None:
     """Return the arguments of a Numba kernel. They are read from its mangled name, `entry`.
 
-    `count` is the number of parameters in the PTX. Return None if another compiler made the name,
-    or if the arguments in the name need more or fewer than `count` parameters.
+    `count` is the number of parameters in the PTX. One argument can need several parameters: an
+    array of one dimension needs 7. Return None if another compiler made the name, or if all
+    arguments together do not need exactly `count` parameters.
     """
     match = re.match(r"_ZN?(?=\d)", entry)
     # Numba's names contain a tag with a number.

@@ -31,8 +31,8 @@ class Code(str):
     marked : frozenset of int
         The numbers of the lines that are shown with a plus and a colour.
     whole : Code or None
-        The whole file if the string is only a part of it; otherwise None. Notebooks show the whole
-        file below the part, folded.
+        The whole file if the string is only a part of it; otherwise None. Below the part, notebooks
+        have a line on which the reader can click to see the whole file.
     """
 
     first: int

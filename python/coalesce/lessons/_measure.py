@@ -67,8 +67,8 @@ def code(
         The name of another variant. Lines that this other variant does not have are marked.
     part : tuple of str, optional
         Return only the part that begins at the first line that contains ``part[0]``, and ends at
-        the next line that contains ``part[1]``. Below this part, notebooks show the whole file,
-        folded.
+        the next line that contains ``part[1]``. Below this part, notebooks have a line on which the
+        reader can click to see the whole file.
 
     Returns
     -------
