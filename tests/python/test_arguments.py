@@ -306,7 +306,7 @@ def test_structures() -> None:
         TypeError, match="structure of 8 bytes; got an object of type bytes with 3 bytes"
     ):
         pack(parameter, b"123")
-    with pytest.raises(TypeError, match="structured scalar or bytes; got int"):
+    with pytest.raises(TypeError, match="structured scalar, or bytes; got int"):
         pack(parameter, 8)
 
 

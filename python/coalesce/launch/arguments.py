@@ -467,7 +467,7 @@ def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:
         raise TypeError(
             f"argument {parameter} must be a structure of {parameter.bytes} bytes; pass one of "
             "these: a tuple of its members, a dict of its members, a NumPy structured scalar, "
-            f"bytes; got {require.shown(value)}"
+            f"or bytes; got {require.shown(value)}"
         )
     if len(packed) != parameter.bytes:
         raise TypeError(
