@@ -159,7 +159,7 @@ def _results() -> Iterator[Call]:
     yield Call(
         "Profile.measured_counters",
         lambda **o: _unless(coalesce.DeviceUnavailable, transpose_profile().measured_counters, **o),
-        {"timeout": real(1.0, wrong=[*FLOATS[:1], negative, constant(0)])},
+        {"timeout": real(100.0, wrong=[*FLOATS[:1], negative, constant(0)])},
     )
     event = integer(0, most=10**6)
     yield Call(

@@ -143,6 +143,8 @@ def test_cudas_headers_are_found() -> None:
         ["cuda/atomic", "limits.h", "cstdint"],
         ["cstdint", "cuda/atomic"],
         ["cuda.h", "cuda_runtime.h"],
+        ["cuda/std/cmath"],
+        ["cuda/std/complex", "cmath"],
     ],
 )
 def test_headers_give_no_warnings(headers: list[str]) -> None:
@@ -153,6 +155,26 @@ def test_headers_give_no_warnings(headers: list[str]) -> None:
     includes = "".join(f"#include <{header}>\n" for header in headers)
     source = includes + 'extern "C" __global__ void k(float *x) { ' + limits + " }"
     assert compile_cuda(source).log == ""
+
+
+@pytest.mark.parametrize(
+    ("header", "number"),
+    [("complex", "std::complex"), ("thrust/complex.h", "thrust::complex")],
+)
+def test_complex_numbers(header: str, number: str) -> None:
+    if not nvrtc.include_folders():
+        pytest.skip("CUDA's headers are not installed")
+    if header == "thrust/complex.h" and int(nvrtc.header_versions()["CCCL"]) < 3_002_000:
+        pytest.skip("NVRTC cannot compile this header of CCCL before 3.2")
+    source = f"#include <{header}>\n"
+    source += f'extern "C" __global__ void k(float *x) {{ {number}<float> z(x[0], 2); z *= z; '
+    source += "x[1] = z.real() < INFINITY ? z.imag() : NAN; }"
+    assert compile_cuda(source).log == ""
+
+
+def test_a_macro_that_is_defined_again_gives_a_warning() -> None:
+    source = "#define N 3\n#define N 4\n" + SCALE
+    assert "redefinition of macro" in compile_cuda(source).log
 
 
 @pytest.mark.parametrize("first", ["", "#include <cuda/atomic>\n"])
@@ -222,6 +244,37 @@ def test_sources_that_read_files_are_not_cached(tmp_path: Path, compilations: li
     (tmp_path / "tile.h").write_text("#define TILE 12345")
     assert "12345" in compile_cuda(source, options=options).ptx
     assert len(compilations) == 2
+
+
+@pytest.mark.parametrize(
+    "include",
+    ['#include "{}"', "#include <{}>", '#define TEXT "{}"\n#include TEXT', '#include "chain.h"'],
+)
+def test_paths_of_files_are_not_cached(
+    include: str, tmp_path: Path, compilations: list[str]
+) -> None:
+    path = tmp_path / "tile.h"
+    source = include.format(path) + '\nextern "C" __global__ void k(int *x) { x[0] = TILE; }'
+    headers = {"chain.h": f'#include "{path}"\n'}
+    path.write_text("#define TILE 5")
+    assert "5" in compile_cuda(source, headers=headers).ptx
+    path.write_text("#define TILE 12345")
+    assert "12345" in compile_cuda(source, headers=headers).ptx
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize("include", ["", "#include <cuda_fp16.h>\n", '#include "half.h"\n'])
+def test_other_versions_of_cudas_headers_compile_again(
+    include: str, compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not nvrtc.include_folders():
+        pytest.skip("CUDA's headers are not installed")
+    headers = {"half.h": "#include <cuda_fp16.h>\n"}
+    assert nvrtc.header_versions().keys() >= {"CUDART", "CCCL"}
+    compile_cuda(include + SCALE, headers=headers)
+    monkeypatch.setattr(nvrtc, "header_versions", lambda: {"CUDART": "1", "CCCL": "2"})
+    compile_cuda(include + SCALE, headers=headers)
+    assert len(compilations) == (2 if include else 1)
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,17 +14,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from coalesce.common import require
 from coalesce.common.errors import CompileError
 from coalesce.compile import cache, hints, pathfinder
-from coalesce.compile.headers import INCLUDE, PRELUDE_NAME, texts_for
+from coalesce.compile.headers import PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
 from coalesce.cxx.definitions import READING_OPTION
 
 DEFAULT_ARCH = "sm_90"
+
+# The forms of an #include: <name>, "name", or a macro that stands for one of them.
+_INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|\"[^\"\n]+\"|\w+)", re.MULTILINE)
 
 _remembered: dict[str, Compiled] = {}  # by cache key, the newest last
 _REMEMBERED_AT_MOST = 256
@@ -105,18 +108,20 @@ def compile_cuda(
     arguments = [f"-arch={arch}", "-lineinfo", "--device-int128", *options]
     if not any(re.match(r"--?std\b", option) for option in options):
         arguments.insert(2, "--std=c++17")
+    of_cuda, reads_others = _included_files(source, texts)
+    arguments += _options_for(of_cuda, options)
     folders = [f"-I{folder}" for folder in include_folders()]
-    # The key contains the version of the compiler, but not the folders of CUDA's headers, which
-    # differ between installations. A change of files in the user's folders would not change the
-    # key. So if the source reads such files, the result is not cached.
-    reproducible = not _reads_files(source, options, texts)
+    # The key contains the versions of the compiler and of CUDA's headers, but not the folders of
+    # these headers, which differ between installations. A change of files in the user's folders
+    # would not change the key. So if the source reads such files, the result is not cached.
+    reproducible = not (reads_others or any(READING_OPTION.match(each) for each in options))
     key = cache.key_of(
         source,
         name,
         arguments,
         sorted((headers or {}).items()),
         list(expressions),
-        compiler.version,
+        [compiler.version, header_versions() if of_cuda else None],
     )
     if reproducible and (compiled := _recall(key, arch)) is not None:
         return compiled
@@ -200,6 +205,76 @@ def include_folders() -> tuple[str, ...]:
     # In the wheels of CUDA 13, the headers of CCCL are in a folder of the package cudart.
     folders += [str(sub) for folder in folders if (sub := Path(folder) / "cccl").is_dir()]
     return tuple(dict.fromkeys(folders))
+
+
+def _included_files(source: str, texts: Mapping[str, str]) -> tuple[set[str], bool]:
+    """Return the headers of CUDA that a source includes, and whether it may include other files.
+
+    `texts` are the headers that are not files.
+    """
+    of_cuda: set[str] = set()
+    reads_others = False
+    seen: set[str] = set()
+    waiting = [source, texts[PRELUDE_NAME]]
+    while waiting:
+        for form in _INCLUDED.findall(waiting.pop()):
+            name = form.strip('<>"')
+            if name in seen:
+                continue
+            seen.add(name)
+            if name in texts:
+                waiting.append(texts[name])
+            elif _is_of_cuda(name):
+                of_cuda.add(name)
+            else:
+                # Without an option such as -I, the compiler does not find <name>, except if it is a
+                # path. (A source may contain such a line for another compiler, in an #ifdef.) A
+                # form without quotes or brackets is a macro.
+                reads_others |= form[0] != "<" or _is_path(name)
+    return of_cuda, reads_others
+
+
+def _is_path(header: str) -> bool:
+    return PurePath(header).is_absolute() or ".." in PurePath(header).parts
+
+
+def _is_of_cuda(header: str) -> bool:
+    """Return whether a header is in the installed headers of CUDA, such as "cub/cub.cuh"."""
+    if _is_path(header):
+        return False
+    return any((Path(folder) / header).is_file() for folder in include_folders())
+
+
+@lru_cache(maxsize=1)
+def header_versions() -> dict[str, str]:
+    """Return the versions of the installed headers of CUDA, such as ``{"CUDART": "13050"}``.
+
+    The versions are the numbers that the headers define. A header that is missing has no version.
+    """
+    files = {"CUDART": "cuda_runtime_api.h", "CCCL": "cuda/std/__cccl/version.h"}
+    versions: dict[str, str] = {}
+    for library, file in files.items():
+        for path in (Path(folder) / file for folder in include_folders()):
+            if library not in versions and path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")
+                if match := re.search(rf"#define\s+{library}_VERSION\s+(\d+)", text):
+                    versions[library] = match[1]
+    return versions
+
+
+def _options_for(of_cuda: set[str], options: Sequence[str]) -> list[str]:
+    """Return the options that the headers of CUDA need in addition to `options`.
+
+    `of_cuda` are the names of the headers that the source includes.
+    """
+    needed = []
+    if of_cuda:
+        # Headers of CCCL define INFINITY and NAN again, in other words than `headers.PRELUDE`. The
+        # compiler warns of a macro that is defined again. The warning has the number 47.
+        needed.append("-diag-suppress=47")
+    if "thrust/complex.h" in of_cuda and "-default-device" not in options:
+        needed.append("-default-device")  # it has functions that are not marked as __device__
+    return needed
 
 
 def architecture(compute_capability: tuple[int, int]) -> str:
@@ -329,20 +404,6 @@ def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
         else:
             rest.append(option)
     return rest, arch
-
-
-def _reads_files(source: str, options: Sequence[str], texts: Mapping[str, str]) -> bool:
-    """Return whether the source includes files of the user, on which the cache's key does not
-    depend."""
-    if any(READING_OPTION.match(option) for option in options):
-        return True
-    return any(
-        kind == '"'
-        and name not in texts
-        and not any((Path(folder) / name).is_file() for folder in include_folders())
-        for text in (source, *texts.values())
-        for kind, name in INCLUDE.findall(text)
-    )
 
 
 def _recall(key: str, arch: str) -> Compiled | None:

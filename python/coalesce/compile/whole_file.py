@@ -185,7 +185,7 @@ def _compiled(
     """
     # The texts of all headers are passed to the compiler, so it needs no folders of the user.
     options = [option for option in options if INCLUDE_OPTION.match(option) is None]
-    if code.has_unmarked or "thrust/complex.h" in code.text:
+    if code.has_unmarked:
         options.append("-default-device")
     if "__linux__" in code.text:  # programs test this macro to know the operating system
         options.append("-D__linux__=1")
