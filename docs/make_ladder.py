@@ -191,8 +191,8 @@ counted the cycles of one product of two {size} x {size} matrices. The columns a
   kernel, nearly all instructions in these pipes are multiply-adds.
 - *active*: the share of the time in which a multiprocessor had work, as a mean over all
   multiprocessors.
-- *float32 peak*: the share of the GPU's float32 peak that the kernel reached, at the GPU's clock in
-  this run. It is the product of the three columns to its left.
+- *float32 peak*: the speed of the kernel, as a share of the GPU's float32 peak. The peak is the one
+  for the GPU's clock in this run. The share is the product of the three columns to its left.
 - *tensor cores*, *shared memory and L1*: the share of the cycles in which the unit was busy.
 - *most frequent stalls*: the three most frequent reasons why warps did not issue an instruction.
   The number after a reason is the average number of cycles that a warp waited, for this reason,

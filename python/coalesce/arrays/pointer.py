@@ -160,7 +160,8 @@ def whole_of(view: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int] | N
 
     The result is None if the kernel may access only `view` itself. These are the cases:
 
-    - `view` is not a view of another array, or it has all bytes of its base.
+    - `view` has no base array.
+    - `view` has all bytes of its base.
     - `view` is empty. (NumPy does not keep the position of an empty view.)
     - The memory of the base belongs to a file (`numpy.memmap`), which may be very large.
     - The base is read-only, but the view is not.

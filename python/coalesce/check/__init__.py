@@ -79,7 +79,7 @@ class Finding:
           guarantee;
         - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
-        - ``"stopped"``: a trap, a failed assert or a limit ended the run;
+        - ``"stopped"``: the end of the run by a trap, a failed assert or a limit;
         - ``"outside_view"``: an access to an element outside the view that was passed, but inside
           its base array. This is only a note.
     severity : {"error", "warning", "note"}

@@ -184,7 +184,7 @@ def repeats(kind: Kind, quantity: Quantity, most: float) -> Demand:
 
 
 def loads_of_tiles(most: float) -> Demand:
-    """Return a demand for matrix products: a limit for the requests of loads.
+    """Return a demand for matrix products: a limit for the number of load requests.
 
     If each block loads its rows of a and its columns of b only once, the loads take a certain
     number of requests. The limit is `most` times this number.

@@ -301,8 +301,8 @@ class Examples(Sequence[Example]):
 def examples(trace: Trace) -> Mapping[int, Examples]:
     """Return the examples of each instruction in a trace, as a dict.
 
-    Each event of the trace is an example of the instruction that was executed. The keys of the dict
-    are the indices of the instructions' rows in `Counts.table()`.
+    Each event of the trace is an example of the instruction that was executed. The key of an
+    instruction is the index of its row in `Counts.table()`.
     """
     events: dict[int, list[int]] = {}
     for event, instruction in enumerate(trace.instruction.tolist()):

@@ -37,8 +37,8 @@ class Instructions(Sequence[Instruction]):
     """The rows of a `Counts.table()`, each as an `Instruction`.
 
     A kernel may have hundreds of instructions, but a report shows only the instructions that access
-    memory. To save time, an `Instruction` is made when it is first used. Each `Example` in its
-    attribute `examples` is made when this `Example` is first used.
+    memory. To save time, an `Instruction` is made when it is first used. The same is true for the
+    `Example` objects in `Instruction.examples`.
 
     Attributes
     ----------

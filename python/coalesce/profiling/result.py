@@ -131,7 +131,8 @@ class Profile(ProfileData, Assertions):
               access contains the attributes of the access, a dict ``pattern``, and a dict
               ``example`` (with ``block``, ``warp``, ``mask`` and ``addresses``);
             - ``instructions``: a list of dicts, one for each `Instruction`, with its attributes;
-            - ``preparation``: a list of dicts like this one, one for each profile in `preparation`.
+            - ``preparation``: a list with a dict for each profile in the attribute `preparation`.
+              This dict is what `to_dict` returns for that profile.
         """
         return export.as_dict(self)
 
