@@ -202,7 +202,7 @@ def run_row_sums(
 ) -> tuple[Array, Run]:
     """Run `coalesce.row_sums`. Return a pair: the result, and a `Run`.
 
-    The `Run` has a record of each launch. `rest` may contain the argument `out` and options of `Run`.
+    The `Run` has a record of each launch. `rest` may contain `out` and the options of `Run`.
     """
     require.choice("shared", shared, ("static", "dynamic"))
     if shared == "dynamic":
@@ -218,7 +218,7 @@ def run_row_sums(
 def run_column_sums(a: Array, *, variant: str = "column_tiles", **rest: Any) -> tuple[Array, Run]:
     """Run `coalesce.column_sums`. Return a pair: the result, and a `Run`.
 
-    The `Run` has a record of each launch. `rest` may contain the argument `out` and options of `Run`.
+    The `Run` has a record of each launch. `rest` may contain `out` and the options of `Run`.
     """
     return run_sums("column_sums", a, variant, **rest)
 
