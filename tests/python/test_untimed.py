@@ -60,7 +60,7 @@ def test_a_plot_of_a_missing_time_is_refused() -> None:
 
 
 def test_products_of_warps_take_the_time_of_the_tensor_cores() -> None:
-    kernel = coalesce.Kernel(MMA, "mma")
+    kernel = coalesce.Kernel(MMA, "mma", device="sim")
     record = kernel.launch(132 * 4, 256, np.zeros(132 * 4 * 256, np.float32), 300, runs=1)
     assert record.modelled is not None
     assert record.modelled.bound == "tensor"
@@ -70,8 +70,10 @@ def test_products_of_warps_take_the_time_of_the_tensor_cores() -> None:
 
 
 def test_products_on_ptx_have_no_time() -> None:
-    ptx = coalesce.Kernel(MMA, "mma").ptx
-    record = coalesce.Kernel(ptx, "mma").launch(1, 32, np.zeros(32, np.float32), 1, runs=1)
+    ptx = coalesce.Kernel(MMA, "mma", device="sim").ptx
+    record = coalesce.Kernel(ptx, "mma", device="sim").launch(
+        1, 32, np.zeros(32, np.float32), 1, runs=1
+    )
     assert not record.counts.machine_code
     assert "PTX" in record.no_time
     assert math.isnan(record.kernel_ms)

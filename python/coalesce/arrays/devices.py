@@ -173,8 +173,8 @@ def devices() -> list[Device]:
 
     Examples
     --------
-    >>> [device.name for device in coalesce.devices()][:3]
-    ['sim:h200', 'sim:h100', 'sim:a100']
+    >>> [device.name for device in coalesce.devices()][-2:]
+    ['sim:rtx3090', 'sim:rtx4090']
     """
     return [*_gpus(), *SIMULATED.values()]
 
