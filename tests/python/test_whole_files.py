@@ -477,6 +477,27 @@ extern "C" __global__ void k(int* x) { x[0] = twice(x[1]) + Shape(3).k + missing
     assert "1 error detected" in str(raised.value)
 
 
+def test_constants_that_are_computed_from_constants(tmp_path: Path, device: str) -> None:
+    (tmp_path / "physics.h").write_text("typedef double real;\nstatic const real dt = 0.25, t = 2;")
+    program = """
+    #include "physics.h"
+    const float dx = 0.5f, dy = 2 * dx;
+    float const inverse = 1.0f / dx;
+    const int steps = int(t / dt);
+    const float nothing = 1 / 0.0f;
+    const char *const label = "x";
+    __constant__ float scaled = 3.0f * dy;
+    __global__ void k(float *out) {
+        out[0] = inverse; out[1] = dy; out[2] = steps; out[3] = scaled; out[4] = nothing;
+    }
+    """
+    main = "int main() { k<<<1, 1>>>(nullptr); }"
+    for source in (program, program + main):
+        out = np.zeros(5, "f4")
+        coalesce.Kernel(source, "k", [f"-I{tmp_path}"], device=device)[1, 1](out)
+        assert list(out) == [2, 1, 8, 3, np.inf]
+
+
 def test_constants_after_a_macro_without_a_semicolon() -> None:
     source = """
     #define CHECK(x) if (!(x)) { exit(1); }

@@ -48,6 +48,8 @@ class Item:
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
     unmarked: bool = False  # it has constexpr functions without __device__
+    initial: set[str] = field(default_factory=set)  # the words in a variable's initial values
+    const_end: int | None = None  # the end of the word const of a floating-point constant
 
 
 @dataclass
@@ -145,7 +147,8 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
     expressions = launches.instantiations(trees, known)
     wanted = {word for e in (*expressions, *chosen) for word in WORD.findall(e)}
     reached |= _reached(items, macros, wanted)
-    texts = {file.name: _rendered(file, reached) for file in files}
+    initial = {word for item in items if id(item) in reached for word in item.initial}
+    texts = {file.name: _rendered(file, reached, initial) for file in files}
     left_out = [text for file in files for text in _descriptions(file, reached)]
     return DeviceCode(
         text=texts.pop(""),
@@ -247,6 +250,10 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         item.keepable = device or bool(words & {"const", "constexpr"})
         for declarator in node.children_by_field_name("declarator"):
             item.names |= _declared(declarator, text)
+            value = declarator.child_by_field_name("value")
+            if value is not None:
+                item.initial |= set(WORD.findall(text[value.start_byte : value.end_byte]))
+        item.const_end = None if device else _const_end(node, text)
         own = node.child_by_field_name("type")
         if own is not None and own.type in _TYPES and own.child_by_field_name("body"):
             # In "struct A { ... } a", kernels may need the type, but they never need the variable
@@ -274,6 +281,23 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
     item.words = set(WORD.findall(_cut(text, start, end, item.cuts)))
     item.locals = _locals(node, text) if kind == "function" else set()
     return item
+
+
+def _const_end(node: Any, text: str) -> int | None:
+    """Return the end of the word const in ``const float x = 1;``, for any type but an integer."""
+    own = node.child_by_field_name("type")
+    if own is None or own.type not in ("primitive_type", "type_identifier"):
+        return None
+    if own.type == "primitive_type" and own.text not in (b"float", b"double"):
+        return None
+    for declarator in node.children_by_field_name("declarator"):
+        inner = declarator.child_by_field_name("declarator")
+        if declarator.type != "init_declarator" or inner.type != "identifier":
+            return None
+    for child in node.children:
+        if child.type == "type_qualifier" and text[child.start_byte : child.end_byte] == "const":
+            return int(child.end_byte)
+    return None
 
 
 def _locals(function: Any, text: str) -> set[str]:
@@ -433,8 +457,13 @@ def _cut(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[start:end]])
 
 
-def _rendered(file: SourceFile, reached: set[int]) -> str:
-    """Return the file's text without the removed parts. The lines keep their places."""
+def _rendered(file: SourceFile, reached: set[int], initial: set[str]) -> str:
+    """Return the file's text without the removed parts. The lines keep their places.
+
+    `initial` are the words in the initial values of all variables. If a constant such as ``const
+    float dx`` is among them, it becomes constexpr. nvcc also accepts ``1 / dx`` as the value of a
+    constant if ``dx`` is only const, but NVRTC does not.
+    """
     gone = [(d.start, d.end) for _, d in file.missing]
     for item in file.items:
         gone += item.cuts if id(item) in reached else [(item.start, item.end)]
@@ -452,6 +481,9 @@ def _rendered(file: SourceFile, reached: set[int]) -> str:
                 stop, resume = next(inside, (end, end))
             if place < stop and text[place] not in "\n\r":
                 text[place] = " "
+    for item in file.items:
+        if item.const_end is not None and id(item) in reached and item.names & initial:
+            text[item.const_end - 1] = "texpr"
     return "".join(text)
 
 
