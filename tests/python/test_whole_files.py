@@ -498,6 +498,18 @@ def test_constants_that_are_computed_from_constants(tmp_path: Path, device: str)
         assert list(out) == [2, 1, 8, 3, np.inf]
 
 
+def test_algorithms_of_cub_that_only_the_host_calls() -> None:
+    source = """
+    #include <cub/device/device_scan.cuh>
+    void scan(int *a, int n) { cub::DeviceScan::ExclusiveSum(nullptr, n, a, a, n); }
+    __global__ void k(int *a) { a[threadIdx.x] = 1; }
+    """
+    out = np.zeros(32, "i4")
+    for text in (source, source + "int main() { k<<<1, 32>>>(nullptr); }"):
+        coalesce.Kernel(text, "k", device="sim")[1, 32](out)
+        assert out.all()
+
+
 def test_constants_after_a_macro_without_a_semicolon() -> None:
     source = """
     #define CHECK(x) if (!(x)) { exit(1); }

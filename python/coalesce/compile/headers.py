@@ -305,7 +305,7 @@ _HOST_LIBRARIES = re.compile(
     r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"
     r"|helper_(?:cuda|functions|timer|string|image|gl|multiprocess|cusolver|cuda_drvapi)\.h"
     r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/|c10/|pybind11/|cudaEGL|cudaGL|cudaVDPAU"
-    r"|thrust/(?!complex|pair|tuple|functional|swap|optional)"
+    r"|cub/device/|thrust/(?!complex|pair|tuple|functional|swap|optional)"
 )
 
 
