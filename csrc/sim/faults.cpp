@@ -203,8 +203,11 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
     const int64_t byte = shared ? int64_t(int32_t(uint32_t(address))) : int64_t(address);
     detail = "the address is byte " + std::to_string(byte) + ", and " + has + plural(size, "byte") +
              (shared || local ? " of " + name : "");
-    if (shared && fault == Fault::outside && w.block->launch->shared_bytes == 0)
-        detail += "; for dynamic shared memory, launch kernel[grid, block, shared_bytes]";
+    const Program& program = *w.block->program;
+    if (shared && fault == Fault::outside &&
+        (!program.dynamic_shared.empty() || program.shared_bytes == 0))
+        detail += "; for " + std::string(w.block->launch->shared_bytes ? "more " : "") +
+                  "dynamic shared memory, launch kernel[grid, block, shared_bytes]";
     if (shared) {
         for (const auto& [variable, place] : w.block->program->shared_variables) {
             if (address >= place.first && address < place.first + place.second)
@@ -403,6 +406,23 @@ void throw_deadlock(const Block& block) {
             "continues without "
             "these lanes, and a shuffle reads 0 from them.";
     throw Deadlock(message, lanes);
+}
+
+void throw_limit(const Warp& w) {
+    const Block& block = *w.block;
+    const Program& program = *block.program;
+    std::string message = program.kernel + ": stopped after the limit of " +
+                          std::to_string(block.launch->instruction_limit) +
+                          " warp instructions; block " +
+                          triple(block.index.x, block.index.y, block.index.z) +
+                          " was still running. To allow more, pass a larger `instruction_limit` to "
+                          "coalesce.Kernel";
+    if (w.running) {
+        message += "\n  " + where(program, program.ops[w.current.pc]) + "\n  " +
+                   thread_name(w, std::countr_zero(w.current.mask)) +
+                   " was here. If the kernel never ends, look at the loop around this line";
+    }
+    throw LaunchError(message);
 }
 
 }  // namespace coalesce::sim

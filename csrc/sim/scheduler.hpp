@@ -139,4 +139,8 @@ void rotate(Warp& warp);
 // and which threads have left.
 [[noreturn]] void throw_deadlock(const Block& block);
 
+// Throws the error for a launch that has executed more instructions than its limit allows. The
+// message says where the warp is.
+[[noreturn]] void throw_limit(const Warp& warp);
+
 }  // namespace coalesce::sim

@@ -45,7 +45,7 @@ class WarpRunner {
         do {
             run_current(w);
             if (left_ <= 0) {
-                end_slice(*w.block);
+                end_slice(w);
                 const bool waits = spun;
                 spun = waits && !worked;
                 if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
@@ -60,7 +60,7 @@ class WarpRunner {
             stalled_slices = 0;
             worked = true;
         } while (next_path(w));
-        if (launch_.instruction_limit) end_slice(*w.block);
+        if (launch_.instruction_limit) end_slice(w);
     }
 
     // Call this after max_stalled_slices. Lanes that wait for reconvergence continue, in all warps
@@ -259,17 +259,10 @@ class WarpRunner {
         return std::clamp<int64_t>(grid_.instructions_left + 1, 1, most);
     }
 
-    void end_slice(const Block& block) {
+    void end_slice(const Warp& w) {
         if (grid_.stop) throw Stopped{};
         if (launch_.instruction_limit == 0) return;
-        if ((grid_.instructions_left -= std::exchange(instructions_, 0)) < 0) {
-            throw LaunchError(program_.kernel + ": stopped after the limit of " +
-                              std::to_string(launch_.instruction_limit) +
-                              " warp instructions; block (" + std::to_string(block.index.x) + ", " +
-                              std::to_string(block.index.y) + ", " + std::to_string(block.index.z) +
-                              ") was still running. To allow more, pass a larger "
-                              "`instruction_limit` to coalesce.Kernel");
-        }
+        if ((grid_.instructions_left -= std::exchange(instructions_, 0)) < 0) throw_limit(w);
     }
 
     // Returns one number for each operation: how many instructions begin at this operation or after

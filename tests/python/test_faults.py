@@ -108,6 +108,21 @@ def test_shared_memory():
     message = fault(source, np.zeros(1, np.int32), block=64)
     assert message.startswith("write of 4 bytes outside shared memory")
     assert "byte 128, and the block has 128 bytes of shared memory" in message
+    assert "dynamic" not in message
+
+
+@pytest.mark.parametrize(
+    ("shared_bytes", "advice"), [(0, "; for dynamic"), (64, "; for more dyna")]
+)
+def test_too_little_dynamic_shared_memory(shared_bytes: int, advice: str):
+    source = """__global__ void over(int *a) {
+        extern __shared__ int tile[];
+        tile[threadIdx.x] = 1;
+        __syncthreads();
+        a[0] = tile[threadIdx.x ^ 1];
+    }"""
+    with pytest.raises(coalesce.MemoryFault, match=advice):
+        kernel(source)[1, 32, shared_bytes](np.zeros(1, np.int32))
 
 
 def test_a_partly_faulting_store_writes_nothing():
@@ -188,6 +203,8 @@ def test_instruction_limit():
         source, np.zeros(2, np.int32), error=coalesce.LaunchError, instruction_limit=200_000
     )
     assert "stopped after the limit of 200000 warp instructions" in message
+    assert "\n  kernel forever, line 1:   __global__ void forever" in message
+    assert "thread (0, 0, 0) in block (0, 0, 0) was here" in message
 
 
 @pytest.mark.parametrize("wait", ["", "__syncthreads()", "__syncwarp()", "__nanosleep(100)"])
