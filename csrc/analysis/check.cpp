@@ -62,10 +62,11 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
     }
     const std::vector<uint16_t> copied = copied_bytes(program);
     const std::vector<bool> before_compare_and_swap = loads_before_compare_and_swap(program);
+    const std::vector<uint32_t> update = updates(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::Traits& traits = program.instructions[i].traits;
-        instructions_.push_back(
-            {traits, verb_of(program.instructions[i]), copied[i], before_compare_and_swap[i]});
+        instructions_.push_back({traits, verb_of(program.instructions[i]), copied[i],
+                                 before_compare_and_swap[i], update[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;

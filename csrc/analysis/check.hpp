@@ -38,6 +38,9 @@ struct CheckedInstruction {
     // True for a plain read of an address that the same thread then updates with compare-and-swap;
     // see loads_before_compare_and_swap().
     bool before_compare_and_swap = false;
+    // For a plain load and a plain store that update an element: a number that both have. Otherwise
+    // 0. See updates().
+    uint32_t update = 0;
 };
 
 // Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
@@ -51,6 +54,11 @@ struct CheckedInstruction {
 // begins, as in the atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value
 // does no harm: the compare-and-swap fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> loads_before_compare_and_swap(const sim::Program& program);
+
+// Finds plain loads and stores that update an element, as in `h[i]++`: they have the same address
+// and belong to the same source line. Returns one entry for each instruction: a number that the
+// load and the store of an update have in common, or 0 for all other instructions.
+[[nodiscard]] std::vector<uint32_t> updates(const sim::Program& program);
 
 class CheckObserver {
   public:

@@ -208,6 +208,9 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     const bool equal = stores && same_value(at, lane_then, at_once);
     const bool lockstep =
         !at_once && !copying && order.lockstep(then, lane_then, at.me.warp, at.lane);
+    // cuda::pipeline ends its mbarriers in its destructor. There, too, NVIDIA's code relies on
+    // lanes that run in lockstep.
+    if (lockstep && at.instruction.traits.code == sim::OpCode::mbarrier_inval) return;
     const FindingKind kind = lockstep ? FindingKind::lockstep
                              : equal  ? FindingKind::same_value
                                       : FindingKind::race;
@@ -234,7 +237,12 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     f->second = actor(at.instruction.verb, at.me, at.lane);
 
     auto& details = f->details;
-    if (at_once) {
+    if (was.update && was.update == at.instruction.update) {
+        details.push_back(
+            "each thread reads the element, changes it and writes it back, and another thread can "
+            "write in between");
+        details.push_back("if every update must count, use an atomic, such as atomicAdd()");
+    } else if (at_once) {
         if (!equal) details.push_back("any of the values may remain");
     } else if (lockstep) {
         details.push_back(

@@ -108,4 +108,31 @@ std::vector<bool> loads_before_compare_and_swap(const sim::Program& program) {
     return before_compare_and_swap;
 }
 
+std::vector<uint32_t> updates(const sim::Program& program) {
+    const Addresses addresses(program);
+    using Key = std::tuple<Addresses::Address, uint32_t, uint32_t>;  // also the file and the line
+    const auto key = [&](size_t i) {
+        const ptx::SourceLine& at = program.instructions[i].source;
+        return Key{addresses.of(i), at.file, at.line};
+    };
+    std::map<Key, uint32_t> loaded;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        if (program.instructions[i].traits.code == sim::OpCode::ld)
+            loaded.emplace(key(i), uint32_t(loaded.size()) + 1);
+    }
+    std::set<uint32_t> stored;
+    std::vector<uint32_t> result;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::OpCode code = program.instructions[i].traits.code;
+        const bool plain = code == sim::OpCode::ld || code == sim::OpCode::st;
+        const auto found = plain ? loaded.find(key(i)) : loaded.end();
+        result.push_back(found == loaded.end() ? 0 : found->second);
+        if (code == sim::OpCode::st) stored.insert(result.back());
+    }
+    for (uint32_t& update : result) {
+        if (!stored.contains(update)) update = 0;
+    }
+    return result;
+}
+
 }  // namespace coalesce::analysis

@@ -536,3 +536,27 @@ def test_compare_and_swap_loops(random, first):
         out,
     )
     np.testing.assert_allclose(out, [x.sum(), x.max()])
+
+
+def test_pipeline():
+    source = """#include <cooperative_groups.h>
+    #include <cuda/pipeline>
+    __global__ void k(const int *x, int *y) {
+        __shared__ int s[2][64];
+        __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+        auto block = cooperative_groups::this_thread_block();
+        auto pipe = cuda::make_pipeline(block, &state);
+        for (int i = 0, filled = 0; i < 4; ++i) {
+            for (; filled < 4 && filled < i + 2; ++filled) {
+                pipe.producer_acquire();
+                cuda::memcpy_async(block, s[filled % 2], x + 64 * filled, sizeof(s[0]), pipe);
+                pipe.producer_commit();
+            }
+            pipe.consumer_wait();
+            block.sync();
+            y[64 * i + threadIdx.x] = s[i % 2][63 - threadIdx.x];
+            block.sync();
+            pipe.consumer_release();
+        }
+    }"""
+    clean(source, 1, 64, np.arange(256, dtype=np.int32), np.zeros(256, np.int32))

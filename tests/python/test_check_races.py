@@ -545,6 +545,24 @@ def test_the_report_of_a_race():
     assert "no __syncthreads() is between the two accesses" in race.details
 
 
+@pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 64), (2, 1)])
+def test_a_race_of_updates_needs_an_atomic(grid, block):
+    source = "__global__ void k(int *h, const int *x) { h[x[threadIdx.x] & 1]++; }"
+    for finding in check(source, grid, block, zeros(2), zeros(64)):
+        assert any("use an atomic, such as atomicAdd()" in d for d in finding.details)
+
+
+def test_a_race_of_a_sum_needs_a_barrier():
+    """The racing accesses are on one line, but only one of them belongs to the update."""
+    source = """__global__ void k(int *x) {
+        for (int n = blockDim.x / 2; n > 0; n /= 2)
+            if (threadIdx.x < n) x[threadIdx.x] += x[threadIdx.x + n];
+    }"""
+    findings = check(source, 1, 128, integers(128))
+    assert findings
+    assert not any("an atomic" in d for finding in findings for d in finding.details)
+
+
 def test_a_race_with_a_right_result_is_found():
     """The simulator runs one warp after another, so the result is right.
 
