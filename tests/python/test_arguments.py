@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import coalesce
 from coalesce.common import geometry, require
 from coalesce.common.memory import elements_overlap
 from coalesce.cxx import declarations
@@ -403,6 +404,20 @@ def test_a_null_pointer() -> None:
 def test_values_that_are_no_arrays(value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         pack(pointer("x", "f4"), value)
+
+
+def test_a_pointer_to_bytes_suggests_a_view() -> None:
+    with pytest.raises(TypeError, match=r"pass x.view\(numpy.uint8\)"):
+        pack(Parameter("x", "pointer", 8, ("u1",), item_bytes=1), np.zeros(3, np.float32))
+
+
+def test_a_pointer_to_pointers_needs_addresses() -> None:
+    source = 'extern "C" __global__ void k(float **rows) { rows[0][0] = 1; }'
+    kernel = coalesce.Kernel(source, device="sim")
+    with pytest.raises(TypeError, match=r"got dtype float32. Its elements must be addresses"):
+        kernel[1, 1](np.zeros((2, 2), np.float32))
+    with pytest.raises(coalesce.MemoryFault):
+        kernel[1, 1](np.zeros(2, np.uint64))
 
 
 def test_a_pointer_of_unknown_type_accepts_every_dtype() -> None:

@@ -97,6 +97,12 @@ def test_an_error_is_the_compilers_log_with_the_line() -> None:
         ("#include <nix.h>\n", [], r"headers=\{\"nix.h\""),
         ("", ["-nonsense"], "nonsense"),
         ("", ["-arch=sm_1"], "This NVRTC can compile for sm_"),
+        ("__global__ void k(int *x) { x[0] = 1 }", [], "at the end of the line before"),
+        (
+            "__global__ void k(int i) { __shared__ volatile int s[20000]; s[i] = 1; }",
+            [],
+            "k has 80000 bytes of static shared memory; at most 49152 bytes are allowed",
+        ),
     ],
 )
 def test_errors_give_advice(source: str, options: list[str], message: str) -> None:

@@ -39,7 +39,9 @@ def error_message(title: str, log: str, architectures: Sequence[int]) -> str:
     `architectures` are the compute capabilities that the compiler knows, such as 90.
     """
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
-    advice += [*for_pasted_text(log), *_template_arguments(log)]
+    advice += [*for_pasted_text(log), *_template_arguments(log), *_shared_memory(log)]
+    if 'error: expected a ";"' in log:
+        advice.append('If a ";" is missing, it is often missing at the end of the line before.')
     if "Loop in catastrophic error processing" in log:
         advice.append("The compiler ran out of memory: a macro or an expression grows too large.")
     if "invalid value for --gpu-architecture" in log:
@@ -175,6 +177,18 @@ def _missing_function(log: str) -> list[str]:
         "alone, so put the body into this source."
     )
     return [advice]
+
+
+def _shared_memory(log: str) -> Iterator[str]:
+    """Yield advice for a kernel with too much static shared memory."""
+    for name, used, most in re.findall(
+        r"Entry function '(\w+)' uses too much shared data \((0x\w+) bytes, (0x\w+) max\)", log
+    ):
+        yield (
+            f"{plain_name(name)} has {int(used, 16)} bytes of static shared memory; at most "
+            f"{int(most, 16)} bytes are allowed. For more, declare the array as extern __shared__, "
+            "and pass its size as shared_bytes of the launch."
+        )
 
 
 def _removed(log: str) -> list[str]:

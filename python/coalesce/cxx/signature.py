@@ -370,6 +370,8 @@ def _agreed(declared: Declared, ptx: PtxParameter, place: int) -> Parameter:
     if declared.pointer:
         if ptx.bytes != 8 or ptx.type not in ("u64", "b64", "s64"):
             return _from_ptx(name, ptx)
+        if declared.type.endswith("*"):  # a pointer to pointers: the array contains addresses
+            return Parameter(name, "pointer", 8, ("u8", "i8"), declared.const, spelled, 8)
         accepted, item_bytes = element_types(declared.type)
         return Parameter(name, "pointer", 8, accepted, declared.const, spelled, item_bytes)
     code = SCALARS.get(declared.type)

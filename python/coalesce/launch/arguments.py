@@ -279,6 +279,22 @@ def _no_array(parameter: Parameter, value: Any) -> TypeError:
     return TypeError(f"argument {parameter} needs {wanted}; got {require.shown(value)}{advice}")
 
 
+def _how_to_convert(parameter: Parameter) -> str:
+    """Return advice for an array whose dtype does not fit the parameter."""
+    name, wanted = parameter.name, dtype_name(parameter.accepted[0])
+    if parameter.spelled.count("*") > 1:
+        return (
+            "Its elements must be addresses. For a matrix, declare the parameter with one *, and "
+            "write matrix[row * columns + column] in the kernel"
+        )
+    # NumPy has no bfloat16; the package that adds it is ml_dtypes.
+    home = "ml_dtypes" if wanted == "bfloat16" else "numpy"
+    advice = f"Convert it: {name}.astype({home}.{wanted})"
+    if parameter.item_bytes == 1:
+        advice += f". If the kernel needs the bytes of the array, pass {name}.view({home}.{wanted})"
+    return advice
+
+
 def _wanted_array(parameter: Parameter) -> str:
     if not parameter.accepted:
         return "an array"
@@ -316,12 +332,9 @@ def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray
         # A structure of NumPy may be passed for a C++ structure or a vector.
         fits = dtype.itemsize == parameter.item_bytes
     if not fits:
-        wanted = dtype_name(parameter.accepted[0])
-        # NumPy has no bfloat16; the package that adds it is ml_dtypes.
-        home = "ml_dtypes" if wanted == "bfloat16" else "numpy"
         raise TypeError(
             f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
-            f"Convert it: {parameter.name}.astype({home}.{wanted})"
+            f"{_how_to_convert(parameter)}"
         )
     if type(passed) is not np.ndarray:
         if isinstance(passed, np.ma.MaskedArray):
