@@ -510,6 +510,80 @@ def test_algorithms_of_cub_that_only_the_host_calls() -> None:
         assert out.all()
 
 
+def test_members_of_classes_that_only_the_host_uses() -> None:
+    source = """
+    #include <cublas_v2.h>
+    #include <cufft.h>
+    #include <map>
+    #include <string>
+    #include <vector>
+    struct Atoms { int first; std::vector<float> x; ::std::string name = "none"; int last; };
+    struct Flags {
+        std::vector< bool > all{true}, some;
+        const std::map<int, Atoms> *known;
+        int last;
+    };
+    struct Named { std::string name; int number; };
+    struct Charged : Named { int charge; };  // charge is in the padding of Named
+    class Potential {
+      public:
+        virtual void compute(std::vector<Atoms> &atoms) = 0;
+        virtual std::string name() { return "potential"; }
+        virtual ~Potential() = default;
+        int kind;
+        cublasHandle_t handle;
+        cufftHandle plan;
+    };
+    class Pairs : public Potential {
+      public:
+        struct Range { float least, most; };
+        void compute(std::vector<Atoms> &atoms) override {}
+        virtual ~Pairs() {}
+        std::vector<Range> ranges;
+        int last;
+    };
+    template <class T> __device__ long place(T member) { return (long)&(((Atoms *)0)->*member); }
+    __global__ void k(long *out, Pairs::Range range) {
+        out[0] = sizeof(Atoms);
+        out[1] = place(&Atoms::last);
+        out[2] = sizeof(Flags);
+        out[3] = sizeof(Potential);
+        out[4] = sizeof(Pairs);
+        out[5] = sizeof(Charged);
+        out[6] = range.most;
+    }
+    """
+    for text in (source, source + "int main() { k<<<1, 1>>>(nullptr, Pairs::Range{1, 2}); }"):
+        out = np.zeros(7, np.int64)
+        coalesce.Kernel(text, "k", device="sim")[1, 1](out, (1, 7))
+        assert list(out) == [72, 64, 96, 32, 64, 40, 7]  # as GCC places them
+
+
+def test_virtual_functions_of_the_host_beside_those_of_kernels(device: str) -> None:
+    source = """
+    class Shape {
+      public:
+        virtual ~Shape() {}
+        virtual void save() {}
+        __device__ virtual float area() const = 0;
+    };
+    class Square : public Shape {
+        float side;
+      public:
+        __device__ Square(float a) : side(a) {}
+        __device__ float area() const override { return side * side; }
+    };
+    __global__ void k(float *out) {
+        Square square(threadIdx.x);
+        const Shape &shape = square;
+        out[threadIdx.x] = shape.area() + sizeof(Shape);
+    }
+    """
+    out = np.zeros(32, "f4")
+    coalesce.Kernel(source, "k", device=device)[1, 32](out)
+    assert np.array_equal(out, np.arange(32) ** 2 + 8)
+
+
 def test_constants_after_a_macro_without_a_semicolon() -> None:
     source = """
     #define CHECK(x) if (!(x)) { exit(1); }

@@ -259,13 +259,23 @@ _CUB = "#pragma once\n" + "".join(
     )
 )
 
-# Some types of host libraries, such as cufftComplex, are also used in kernels.
-_NUMBERS = "#pragma once\n#include <cuComplex.h>\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n"
+# Some types of host libraries, such as cufftComplex, are also used in kernels. Handles are not, but
+# they can be members of a class that kernels use.
+_NUMBERS = """\
+#pragma once
+#include <cuComplex.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+typedef struct cublasContext *cublasHandle_t;
+typedef struct cudnnContext *cudnnHandle_t;
+typedef struct cusparseContext *cusparseHandle_t;
+"""
 _CUFFT = """\
 #pragma once
 #include <cuComplex.h>
 typedef float cufftReal;
 typedef double cufftDoubleReal;
+typedef int cufftHandle;
 typedef cuComplex cufftComplex;
 typedef cuDoubleComplex cufftDoubleComplex;
 """

@@ -29,6 +29,26 @@ _TYPES |= {"concept_definition", "namespace_alias_definition"}
 # Namespaces that headers for the device define.
 _NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "nv", "literals"}
 _EVALUATED = {"constexpr", "consteval"}
+# The sizes in bytes of classes that only host code can use, in GCC's library for 64-bit systems.
+_SIZES = {
+    **dict.fromkeys(("map", "multimap", "set", "multiset"), 48),
+    **dict.fromkeys(("unordered_map", "unordered_set"), 56),
+    **dict.fromkeys(("deque", "queue", "stack"), 80),
+    "vector<bool>": 40,
+    "vector": 24,
+    "string": 32,
+    "list": 24,
+    "function": 32,
+    "shared_ptr": 16,
+    "weak_ptr": 16,
+    "unique_ptr": 8,
+    "thread": 8,
+    "mutex": 40,
+    "ifstream": 520,
+    "ofstream": 512,
+    "mt19937": 5000,
+}
+_OF_HOST = re.compile(rf"(?:::)?std::({'|'.join(_SIZES)})(?:<.*>)?")
 _INCLUDE = re.compile(r"\s*(?:<([^>\n]+)>|\"([^\"\n]+)\")")
 
 
@@ -45,6 +65,7 @@ class Item:
     keepable: bool = True  # kept if device code uses it
     # The ranges of the text inside the item that are left out even if the item is kept.
     cuts: list[tuple[int, int]] = field(default_factory=list)
+    stand_ins: dict[int, str] = field(default_factory=dict)  # the texts in place of some cuts
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
     unmarked: bool = False  # it has constexpr functions without __device__
@@ -278,6 +299,9 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
             item.unmarked |= not is_host
             if is_host:
                 item.cuts.append(member)
+        for start_of_cut, end_of_cut, stand_in in _stand_ins(part, text, marks):
+            item.cuts.append((start_of_cut, end_of_cut))
+            item.stand_ins[start_of_cut] = stand_in
     item.words = set(WORD.findall(_cut(text, start, end, item.cuts)))
     item.locals = _locals(node, text) if kind == "function" else set()
     return item
@@ -388,14 +412,47 @@ def _unmarked_members(
             function = "(" in head
         elif inner.type == "function_definition":
             made = inner.children[-1].type in ("default_method_clause", "delete_method_clause")
-            function = not made and "virtual" not in words
+            function = not made or "virtual" in words
         else:
             function = inner.type in ("declaration", "field_declaration") and (
                 _innermost(inner.child_by_field_name("declarator")) == "function_declarator"
-                and not re.search(r"=\s*(?:default|delete|0)\s*;", head)
+                and ("virtual" in words or not re.search(r"=\s*(?:default|delete)\s*;", head))
             )
         if function and not words & marks:
             yield (member.start_byte, member.end_byte), not words & _EVALUATED
+
+
+def _stand_ins(own: Any, text: str, marks: set[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield parts of a class that only the host needs, and texts that take the same memory.
+
+    Kernels may need the other members of the class, at their places. The parts are virtual
+    functions of the host, and members such as ``std::vector<int> names;``.
+    """
+    virtual, device = [], False
+    for member in own.child_by_field_name("body").named_children:
+        nested = list(_classes_in(member))
+        for inner in nested:
+            yield from _stand_ins(inner, text, marks)
+        if nested:
+            continue
+        words = set(WORD.findall(text[member.start_byte : member.end_byte].partition("{")[0]))
+        if "virtual" in words:
+            virtual.append(member.start_byte)
+            device |= bool(words & marks)
+        kind = member.child_by_field_name("type")
+        if member.type != "field_declaration" or kind is None or words & {"static", "virtual"}:
+            continue
+        of_host = _OF_HOST.fullmatch(re.sub(r"\s", "", text[kind.start_byte : kind.end_byte]))
+        if of_host is None or _innermost(member.child_by_field_name("declarator")):
+            continue
+        if of_host[1] != "unique_ptr" or "," not in of_host[0]:  # no deleter, which may have a size
+            pointers = _SIZES[of_host[1]] // 8
+            yield kind.start_byte, kind.end_byte, f"class {{ void *of_host[{pointers}]; }}"
+            for value in member.children_by_field_name("default_value"):
+                before = text[: value.start_byte].rstrip()
+                yield len(before) - before.endswith("="), value.end_byte, ""
+    if virtual and not device:  # an object with virtual functions has a pointer to their table
+        yield virtual[0], virtual[0], "__device__ virtual void of_host() {}"
 
 
 def _reached(items: list[Item], macros: dict[str, set[str]], wanted: set[str]) -> set[int]:
@@ -482,6 +539,8 @@ def _rendered(file: SourceFile, reached: set[int], initial: set[str]) -> str:
             if place < stop and text[place] not in "\n\r":
                 text[place] = " "
     for item in file.items:
+        for place, stand_in in item.stand_ins.items() if id(item) in reached else ():
+            text[place] = stand_in + text[place]
         if item.const_end is not None and id(item) in reached and item.names & initial:
             text[item.const_end - 1] = "texpr"
     return "".join(text)
