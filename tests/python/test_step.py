@@ -134,6 +134,20 @@ def test_variables():
     assert "out" not in variables
 
 
+def test_a_pointer_that_is_converted_on_the_line_is_not_the_variable():
+    source = """__global__ void k(const float *x, float *out) {
+        __shared__ float s[64];
+        int t = threadIdx.x;
+        s[t] = x[t];
+        __syncthreads();
+        out[t] = s[63 - t];
+    }"""
+    x = np.zeros(64, np.float32)
+    stepper = coalesce.Kernel(source).step(1, 64, x, x.copy())
+    assert stepper.next_barrier()
+    np.testing.assert_array_equal(stepper.variables["t"], 32 * stepper.warp + np.arange(32))
+
+
 def test_accumulators_are_variables():
     source = """extern "C" __global__ void k(const float *x, float *out) {
         float sum = 0;

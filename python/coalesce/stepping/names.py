@@ -140,7 +140,9 @@ def _results(line: Sequence[ListedInstruction], compound: bool) -> list[str]:
     """
     read = {r for i in line for r in i.reads if r not in i.results}
     roots = [r for i in line for r, bytes_ in i.results.items() if bytes_ and r not in read]
-    roots = list(dict.fromkeys(roots))
+    # The compiler moves conversions of pointers to lines with which they have nothing to do.
+    converted = {r for i in line if i.opcode.startswith("cvta") for r in i.results}
+    roots = [r for r in dict.fromkeys(roots) if r not in converted] or list(dict.fromkeys(roots))
     if len(roots) != 1:
         return []
     if not compound:
