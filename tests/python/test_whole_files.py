@@ -512,9 +512,13 @@ def test_algorithms_of_cub_that_only_the_host_calls() -> None:
 
 def test_members_of_classes_that_only_the_host_uses() -> None:
     source = """
+    #include <chrono>
+    #include <cstdio>
     #include <cublas_v2.h>
+    #include <cudaTypedefs.h>
     #include <cufft.h>
     #include <map>
+    #include <stdexcept>
     #include <string>
     #include <vector>
     struct Atoms { int first; std::vector<float> x; ::std::string name = "none"; int last; };
@@ -534,6 +538,19 @@ def test_members_of_classes_that_only_the_host_uses() -> None:
         cublasHandle_t handle;
         cufftHandle plan;
     };
+    struct Clock {
+        std::chrono::steady_clock::time_point start; std::ostream *out; FILE *file; int last;
+    };
+    class Unknown : public std::invalid_argument {
+      public:
+        Unknown() : std::invalid_argument("unknown") {}
+    };
+    __host__ __device__ float known(float x) {
+    #ifndef __CUDA_ARCH__
+        if (x < 0) throw Unknown();
+    #endif
+        return x;
+    }
     class Pairs : public Potential {
       public:
         struct Range { float least, most; };
@@ -550,13 +567,14 @@ def test_members_of_classes_that_only_the_host_uses() -> None:
         out[3] = sizeof(Potential);
         out[4] = sizeof(Pairs);
         out[5] = sizeof(Charged);
-        out[6] = range.most;
+        out[6] = sizeof(Clock);
+        out[7] = known(range.most);
     }
     """
     for text in (source, source + "int main() { k<<<1, 1>>>(nullptr, Pairs::Range{1, 2}); }"):
-        out = np.zeros(7, np.int64)
+        out = np.zeros(8, np.int64)
         coalesce.Kernel(text, "k", device="sim")[1, 1](out, (1, 7))
-        assert list(out) == [72, 64, 96, 32, 64, 40, 7]  # as GCC places them
+        assert list(out) == [72, 64, 96, 32, 64, 40, 32, 7]  # as GCC places them
 
 
 def test_virtual_functions_of_the_host_beside_those_of_kernels(device: str) -> None:

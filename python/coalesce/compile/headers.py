@@ -131,6 +131,7 @@ __device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
 """
 
 _NOTHING = "#pragma once\n"
+_STDIO = "#pragma once\ntypedef struct _IO_FILE FILE;\n"
 
 _LIMITS = """\
 #pragma once
@@ -289,13 +290,14 @@ STANDARD = {
     "climits": _LIMITS,
     "cstddef": _NOTHING,
     "cstdint": _STDINT,
-    "cstdio": _NOTHING,
+    "cstdio": _STDIO,
     "cstdlib": _NOTHING,
     "cstring": _NOTHING,
     "cub/cub.cuh": _CUB,
     **dict.fromkeys(("cublas.h", "cublas_v2.h", "cublasLt.h", "cudnn.h", "cusparse.h"), _NUMBERS),
     **dict.fromkeys(("cufft.h", "cufftw.h", "cufftXt.h", "cusolverDn.h"), _CUFFT),
     "cuda.h": _NOTHING,  # it declares the driver's functions, which only the host calls
+    "cudaTypedefs.h": _NOTHING,  # it declares the types of these functions
     "float.h": _FLOAT,
     "hip/hip_bfloat16.h": "#include <cuda_bf16.h>\n",
     "hip/hip_fp16.h": "#include <cuda_fp16.h>\n",
@@ -304,7 +306,7 @@ STANDARD = {
     "limits.h": _LIMITS,
     "stddef.h": _NOTHING,
     "stdint.h": _STDINT,
-    "stdio.h": _NOTHING,
+    "stdio.h": _STDIO,
     "stdlib.h": _NOTHING,
     "string.h": _NOTHING,
 }

@@ -78,6 +78,23 @@ using ::uint64_t;
 using ::uint8_t;
 using ::uintptr_t;
 using nullptr_t = decltype(nullptr);
+// Classes that kernels cannot use. A class that a kernel uses may be derived from them, or may have
+// a pointer to them.
+template <class>
+struct char_traits;
+using istream = basic_istream<char, char_traits<char>>;
+using ostream = basic_ostream<char, char_traits<char>>;
+class exception {};
+class bad_alloc : public exception {};
+class logic_error : public exception {};
+class domain_error : public logic_error {};
+class invalid_argument : public logic_error {};
+class length_error : public logic_error {};
+class out_of_range : public logic_error {};
+class runtime_error : public exception {};
+class overflow_error : public runtime_error {};
+class range_error : public runtime_error {};
+class underflow_error : public runtime_error {};
 template <class T>
 struct numeric_limits {
     static constexpr bool is_specialized = false;
