@@ -236,7 +236,8 @@ def integers_of(kernel: coalesce.Kernel) -> list[int]:
 
 def _structure(kernel: coalesce.Kernel, number: int) -> Structure | None:
     known = kernel.signature.structures()
-    return known[number] if number < len(known) else None
+    kind = known[number] if number < len(known) else None
+    return kind if isinstance(kind, Structure) else None
 
 
 def _value(kind: Any, how: How, random: np.random.Generator) -> Any:

@@ -367,3 +367,15 @@ def test_members_of_bases_that_are_described_as_members(monkeypatch):
     monkeypatch.setattr(reader, "type", lambda die: types[id(die)])
     members = [(m.name, m.offset) for m in reader._members(derived)]
     assert members == [("n", 20), ("own", 24)]
+
+
+def test_a_structured_array_needs_elements_of_the_right_size(on_simulator):
+    source = """struct P { int n; float x; };
+    __global__ void k(P *p) { p[threadIdx.x].x = p[threadIdx.x].n; }"""
+    kernel = coalesce.Kernel(source, device=on_simulator)
+    right = np.zeros(3, [("n", np.int32), ("x", np.float32)])
+    right["n"] = 1, 2, 3
+    kernel[1, 3](right)
+    assert right["x"].tolist() == [1, 2, 3]
+    with pytest.raises(TypeError, match=r"needs elements of 8 bytes; an element .* has 12 bytes"):
+        kernel[1, 3](np.zeros(3, [("n", int), ("x", np.float32)]))

@@ -53,11 +53,11 @@ class Structure:
     members: tuple[Member, ...]
 
 
-def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
-    """Return a list with an item for each parameter of kernel `entry`.
+def of_parameters(cubin: bytes, entry: str) -> list[Structure | Array | Parameter]:
+    """Return a list with the type of each parameter of kernel `entry`.
 
-    For a structure, the item describes the structure. For any other type, it is None. `cubin` must
-    be compiled with ``-G``. If it has no debug information about the kernel, the list is empty.
+    `cubin` must be compiled with ``-G``. If it has no debug information about the kernel, the list
+    is empty.
     """
     from elftools.elf.elffile import ELFFile  # only needed for structures
 
@@ -72,12 +72,11 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | None]:
             names = _text(die, "DW_AT_MIPS_linkage_name"), _text(die, "DW_AT_name")
             if _comparable(entry) in map(_comparable, names):
                 reader = _Reader()
-                types = [
+                return [
                     reader.type(child)
                     for child in die.iter_children()
                     if child.tag == "DW_TAG_formal_parameter"
                 ]
-                return [t if isinstance(t, Structure) else None for t in types]
     return []
 
 

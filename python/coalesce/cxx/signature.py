@@ -80,9 +80,8 @@ class Signature:
     name: str  # the name in messages
     parameters: tuple[Parameter, ...]
     numba: tuple[NumbaArgument, ...] | None = None  # for Numba's PTX: the arguments of a launch
-    # This function returns one entry for each parameter: its structure (compile/layouts.py), or
-    # None if the parameter is not a structure. It returns an empty sequence if the structures are
-    # not known.
+    # This function returns the type of each parameter (compile/layouts.py). It returns an empty
+    # sequence if the types are not known.
     structures: Callable[[], Sequence[Any]] = field(default=tuple, compare=False, repr=False)
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from coalesce.arrays.pointer import Pointer, whole_of
 from coalesce.arrays.texture import Texture
 from coalesce.common import memory, require
 from coalesce.common.dtypes import code_of, dtype_name, is_native
+from coalesce.compile.layouts import Structure
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
 from coalesce.launch.scalars import scalar
@@ -152,6 +153,7 @@ def prepare(signature: Signature, arguments: Sequence[Any]) -> list[Argument]:
             result.append(packed)
             behind += arrays
         else:
+            _check_elements(signature, number, value)
             result.append(_one(parameter, value))
     result += behind
     _share_copies([a for a in result if isinstance(a, HostArray)])
@@ -451,7 +453,7 @@ def _members(
     parameter = signature.parameters[number]
     known = signature.structures()
     structure = known[number] if number < len(known) else None
-    if structure is None or structure.bytes != parameter.bytes:
+    if not isinstance(structure, Structure) or structure.bytes != parameter.bytes:
         if parameter.kind != "struct":
             return scalar(parameter, value), []
         if isinstance(value, np.ndarray | np.void) and value.dtype.itemsize == parameter.bytes:
@@ -467,6 +469,23 @@ def _members(
     pointers = tuple((offset, first + n) for n, (offset, _, _) in enumerate(packer.pointers))
     behind = tuple(p for _, p, _ in packer.pointers)
     return PackedStructure(packed, pointers, behind), [array for _, _, array in packer.pointers]
+
+
+def _check_elements(signature: Signature, number: int, value: Any) -> None:
+    """Check that the elements of a structured array are as large as the structure in C++."""
+    parameter = signature.parameters[number]
+    structured = isinstance(value, np.ndarray) and value.dtype.names is not None
+    if not structured or parameter.kind != "pointer" or parameter.accepted:
+        return
+    known = signature.structures()
+    pointer = known[number] if number < len(known) else None
+    size = pointer.item_bytes if isinstance(pointer, Parameter) else 0
+    if size and value.dtype.itemsize != size:
+        raise TypeError(
+            f"argument {parameter} needs elements of {size} bytes; an element of the array has "
+            f"{value.dtype.itemsize} bytes. Make the dtype with numpy.dtype(members, align=True), "
+            "with members of the same sizes as in C++, such as numpy.int32 for int"
+        )
 
 
 def _structure(parameter: Parameter, value: Any) -> bytes | TensorMap:

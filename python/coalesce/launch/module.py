@@ -18,9 +18,10 @@ from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import forks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cubin, disassembler, nvrtc, whole_file
-from coalesce.compile.layouts import Structure, of_parameters
+from coalesce.compile.layouts import Array, Structure, of_parameters
 from coalesce.cxx import compiled_types, signature
 from coalesce.cxx.host_code import DeviceCode
+from coalesce.cxx.signature import Parameter
 
 
 class Module:
@@ -68,7 +69,7 @@ class Module:
         self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
         self._programs: dict[str, Any] = {}  # the programs on the simulator, by device
         self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
-        self._structures: dict[str, list[Structure | None]] = {}  # by entry
+        self._structures: dict[str, list[Structure | Array | Parameter]] = {}  # by entry
         # Two threads that launch a new kernel must get the same module, or each would have its own
         # variables.
         self._lock = forks.lock()
@@ -153,13 +154,13 @@ class Module:
 
     def structures(
         self, device: Device, entry: str, expression: str | None
-    ) -> list[Structure | None]:
-        """Return a list with an item for each parameter of a kernel.
+    ) -> list[Structure | Array | Parameter]:
+        """Return a list with the type of each parameter of a kernel.
 
-        For a parameter that is a structure, the item describes its members. For any other
-        parameter, the item is None. The list is empty if the structures are not known, for example
-        because the source is PTX. `entry` is the kernel's name in the PTX. If the kernel is a
-        template, `expression` is the instantiation, such as ``"scale<float, 4>"``.
+        For a parameter that is a structure, the type describes its members. The list is empty if
+        the structures are not known, for example because the source is PTX. `entry` is the kernel's
+        name in the PTX. If the kernel is a template, `expression` is the instantiation, such as
+        ``"scale<float, 4>"``.
         """
         if self.is_ptx:
             return []
@@ -169,7 +170,7 @@ class Module:
                 arch = self.compiled(device).arch.replace("compute_", "sm_")
                 again = self._compiled_again(arch, "", wanted, ("-G",))
             except CompileError:  # with -G, some inline assembly does not compile
-                return []
+                return self._structures.setdefault(entry, [])
             self._structures[entry] = of_parameters(again.cubin or b"", entry)
         return self._structures[entry]
 
