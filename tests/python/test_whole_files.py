@@ -383,6 +383,25 @@ def test_headers_are_found_beside_the_header_that_includes_them(tmp_path: Path) 
     assert x[0] == 3
 
 
+def test_a_header_with_two_names(tmp_path: Path) -> None:
+    (tmp_path / "math").mkdir()
+    (tmp_path / "math" / "add.h").write_text(
+        "#pragma once\n__device__ int add(int a, int b) { return a + b; }\nvoid host() {}\n"
+    )
+    (tmp_path / "math" / "twice.h").write_text(
+        '#pragma once\n#include "add.h"\n__device__ int twice(int a) { return add(a, a); }\n'
+    )
+    source = """
+    #include "math/add.h"
+    #include "math/twice.h"
+    __global__ void k(int *x) { *x = twice(add(1, 2)); }
+    """
+    for text in (source, source + "int main() { k<<<1, 1>>>(nullptr); }"):
+        x = np.zeros(1, "i4")
+        coalesce.Kernel(text, "k", [f"-I{tmp_path}"], device="sim")[1, 1](x)
+        assert x[0] == 6
+
+
 def test_macros_that_specialize_a_template() -> None:
     source = """
     template <class T> struct Shared { virtual __device__ T* get() = 0; };

@@ -53,6 +53,7 @@ _SIZES = {
     "mt19937": 5000,
 }
 _OF_HOST = re.compile(rf"(?:::)?std::({'|'.join(_SIZES)})(?:<.*>)?")
+_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
 _INCLUDE = re.compile(r"\s*(?:<([^>\n]+)>|\"([^\"\n]+)\")")
 
 
@@ -190,6 +191,7 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
 def _files(source: str, find: Find) -> Iterator[SourceFile]:
     """Yield the source, and each of the user's own headers that the source includes."""
     seen: set[str] = {""}
+    first_name: dict[str, str] = {}  # the name of each text with #pragma once
     waiting = [("", source, "")]
     while waiting:
         name, text, folder = waiting.pop()
@@ -208,7 +210,13 @@ def _files(source: str, find: Find) -> Iterator[SourceFile]:
                 file.missing.append((header, directive))
             elif isinstance(path_or_text, str) and header not in seen:
                 seen.add(header)
-                waiting.append((header, path_or_text, posixpath.dirname(path)))
+                # A header may be included by two names, such as "a/b.h" and "b.h". NVRTC would
+                # compile it twice, because for NVRTC, #pragma once depends on the name.
+                first = header
+                if _ONCE.search(path_or_text):
+                    first = first_name.setdefault(path_or_text, header)
+                text = path_or_text if first == header else f'#include "{first}"\n'
+                waiting.append((header, text, posixpath.dirname(path)))
         yield file
 
 
