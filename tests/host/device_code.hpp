@@ -30,7 +30,9 @@
 #include <vector>
 
 #include <cuda_fp8.h>
+#include <math.h>  // abs, signbit and others of float, also outside of std
 #include <math_constants.h>
+#include <stdlib.h>
 #include <complex>
 
 #undef __shared__
