@@ -596,6 +596,18 @@ def test_members_of_classes_that_only_the_host_uses() -> None:
         assert list(out) == [72, 64, 96, 32, 64, 40, 32, 7]  # as GCC places them
 
 
+@pytest.mark.parametrize("use", ["g.x.size()", "g.x[1]"])
+def test_a_member_for_the_host_that_a_kernel_uses_is_explained(use: str) -> None:
+    source = f"""
+    #include <vector>
+    struct Grid {{ int n; std::vector<float> x; }};
+    __global__ void k(float *out, Grid g) {{ out[0] = {use}; }}
+    int main() {{ return 0; }}
+    """
+    with pytest.raises(coalesce.CompileError, match="such as std::vector, is for host code only"):
+        coalesce.Kernel(source, "k", device="sim")
+
+
 def test_virtual_functions_of_the_host_beside_those_of_kernels(device: str) -> None:
     source = """
     class Shape {

@@ -75,10 +75,7 @@ def for_pasted_text(log: str) -> Iterator[str]:
                 f"a document may have them: {names}. Type ordinary quotes, dashes and spaces there."
             )
     if of_host := _HOST_CLASSES.search(log):
-        yield (
-            f"std::{of_host[1]} is for host code only. For an array, give the kernel a pointer and "
-            "a number of elements, such as (float *v, int n). To print, call printf()."
-        )
+        yield for_host_class(f"std::{of_host[1]}")
 
 
 def _template_arguments(log: str) -> Iterator[str]:
@@ -95,6 +92,14 @@ def _template_arguments(log: str) -> Iterator[str]:
             f"The source has no template {unknown[1]} outside a namespace. If the template is in a "
             f'namespace, write the namespace, too: entry="name::{unknown[1]}<float>".'
         )
+
+
+def for_host_class(name: str) -> str:
+    """Return advice about a class of the C++ standard library that kernels cannot use."""
+    return (
+        f"{name} is for host code only. For an array, give the kernel a pointer and a number of "
+        "elements, such as (float *v, int n). To print, call printf()."
+    )
 
 
 def for_host_headers(headers: Sequence[str]) -> str:

@@ -249,6 +249,11 @@ def _in_the_users_lines(
         if re.search(rf'"{re.escape(called)}["(<]', str(error))
         and "texture refer" not in str(error)
     ]
+    used = re.search(r'::<unnamed>(?:" has no member| \[)', text)  # a stand-in of host_code.py
+    if used and any("void *of_host[" in part for part in (code.text, *code.headers.values())):
+        more.append(
+            hints.for_host_class("A member of the C++ standard library, such as std::vector,")
+        )
     more += [hint for hint in hints.for_pasted_text("\n".join(lines)) if hint not in text]
     unknown = [header for header in code.missing if not is_for_host(header)]
     if unknown:
