@@ -170,23 +170,33 @@ void Lifter::load_store(const Instruction& in) {
 }
 
 void Lifter::atomic(const Instruction& in) {
-    only(in, {"E",     "ADD",    "MIN",  "MAX", "INC",    "DEC", "AND", "OR",  "XOR", "EXCH", "CAS",
-              "CAST",  "SPIN",   "POPC", "64",  "32",     "U64", "S64", "S32", "U32", "F32",  "F64",
-              "F16x2", "BF16x2", "FTZ",  "RN",  "STRONG", "GPU", "SYS", "CTA", "SM"});
+    only(in, {"E",   "ADD",   "MIN",   "MAX",    "INC",   "DEC",    "AND",    "OR",  "XOR", "EXCH",
+              "CAS", "CAST",  "SPIN",  "POPC",   "64",    "32",     "U64",    "S64", "S32", "U32",
+              "F32", "F64",   "F16x2", "BF16x2", "FTZ",   "RN",     "STRONG", "GPU", "SYS", "CTA",
+              "SM",  "F32x2", "F32x4", "F16x4",  "F16x8", "BF16x4", "BF16x8"});
     const Space space = space_of(in.opcode);
     const bool tries = in.has("CAST");  // for ATOMS.CAST.SPIN, a swap that may have to be repeated
     sim::AtomicUpdate update{};
     if (!tries && !find_update(in, update)) unsupported();
     const bool wide = in.has("64") || in.has("U64") || in.has("S64") || in.has("F64");
     const bool counts_lanes = in.has("POPC");  // for ATOMS.POPC.INC, which adds the number of lanes
-    Type type = in.has("F32")      ? Type::f32
-                : in.has("F64")    ? Type::f64
-                : in.has("F16x2")  ? Type::f16x2
-                : in.has("BF16x2") ? Type::bf16x2
-                : in.has("S32")    ? Type::s32
-                : in.has("S64")    ? Type::s64
-                : wide             ? Type::u64
-                                   : Type::u32;
+    // Each lane may add two or four words: F32x2 has two floats, and F16x8 has four pairs of
+    // halves.
+    const int words = in.has("F32x4") || in.has("F16x8") || in.has("BF16x8")   ? 4
+                      : in.has("F32x2") || in.has("F16x4") || in.has("BF16x4") ? 2
+                                                                               : 1;
+    const auto is_of = [&](std::string_view type) {
+        return std::ranges::any_of(in.modifiers,
+                                   [&](const auto& m) { return m.starts_with(type); });
+    };
+    Type type = is_of("F32")     ? Type::f32
+                : in.has("F64")  ? Type::f64
+                : is_of("F16x")  ? Type::f16x2
+                : is_of("BF16x") ? Type::bf16x2
+                : in.has("S32")  ? Type::s32
+                : in.has("S64")  ? Type::s64
+                : wide           ? Type::u64
+                                 : Type::u32;
     if (is_bitwise(update)) type = wide ? Type::b64 : Type::b32;
     if (counts_lanes) {
         if (tries || update != sim::AtomicUpdate::increment || type != Type::u32)
@@ -199,7 +209,7 @@ void Lifter::atomic(const Instruction& in) {
     Locator done = no_operand;
     if (!reduces && is_predicate(operand(in, n))) done = predicate_result(operand(in, n++));
     Op op;
-    const uint8_t bytes = wide ? 8 : 4;
+    const uint8_t bytes = uint8_t(wide ? 8 : 4 * words);
     op.set(sim::MemoryOperand{.bytes = bytes});
     const Operand* const d = reduces ? nullptr : &operand(in, n++);
     describe(space, reduces ? sim::Access::reduction : sim::Access::atomic, bytes);
@@ -214,10 +224,10 @@ void Lifter::atomic(const Instruction& in) {
         emit(op);
         return;
     }
-    op.mover = engine_.ops->atomic(update, type);
+    op.mover = engine_.ops->atomic(update, type, words);
     if (!op.mover || !op.run) unsupported();
     const auto source = [&](const Operand& o) {
-        if (!wide) return raw(o);
+        if (!wide) return raw(o, words);
         const Locator whole = scratch();
         machine_to_scratch(MachineOp::join_pair, {whole, raw(o, 2)});
         return whole;
@@ -228,7 +238,7 @@ void Lifter::atomic(const Instruction& in) {
     } else {
         op.operand[1] = counts_lanes ? constant(1) : source(operand(in, n));
     }
-    if (wanted) op.operand[0] = wide ? scratch() : result(*d);
+    if (wanted) op.operand[0] = wide ? scratch() : result(*d, words);
     if (done != no_operand) {
         // This form of the instruction works only on global memory. For lanes whose address is in
         // shared memory, it sets the predicate to false. The code that follows then accesses the

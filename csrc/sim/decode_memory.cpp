@@ -301,7 +301,7 @@ bool Decoder::decode_atomic(const ptx::Instruction& in) {
     MemoryOperand& memory = op.set(MemoryOperand{});
     memory.bytes = uint8_t(ptx::size_of(type));
     memory.in_cluster = in_cluster;
-    op.mover = engine_.ops->atomic(update, type);
+    op.mover = engine_.ops->atomic(update, type, 1);
     op.run = engine_.memory.access[row_of(space)][returns ? 2 : 3];
     if (!op.mover || !op.run) return false;
     describe(space, returns ? Access::atomic : Access::reduction, memory.bytes);

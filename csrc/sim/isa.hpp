@@ -58,7 +58,9 @@ struct OpTable {
     // element in memory.
     Mover (*load)(ptx::Type memory, uint32_t register_bytes, int elements);
     Mover (*store)(ptx::Type memory, uint32_t register_bytes, int elements);
-    Mover (*atomic)(AtomicUpdate update, ptx::Type type);
+    // `elements` is how many neighbouring elements each lane updates. If it is not 1, they must be
+    // in neighbouring 32-bit registers.
+    Mover (*atomic)(AtomicUpdate update, ptx::Type type, int elements);
     // Like `atomic`, for one attempt of a compare-and-swap loop in machine code (ATOMS.CAST.SPIN).
     Mover (*swap_attempt)(uint32_t bytes);
     Handler (*machine)(MachineOp op);  // the operations of machine code, from ops_machine.cpp

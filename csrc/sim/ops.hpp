@@ -63,7 +63,7 @@ void predicate_not(Warp& warp, const Op& op);
 void local_address(Warp& warp, const Op& op);
 Mover choose_load(ptx::Type memory, uint32_t register_bytes, int elements);
 Mover choose_store(ptx::Type memory, uint32_t register_bytes, int elements);
-Mover choose_atomic(AtomicUpdate update, ptx::Type type);
+Mover choose_atomic(AtomicUpdate update, ptx::Type type, int elements);
 Mover choose_swap_attempt(uint32_t bytes);
 Handler select_machine(MachineOp op);
 Handler select_matrix(MatrixKind kind);

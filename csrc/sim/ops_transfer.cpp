@@ -247,38 +247,61 @@ T updated(T m, T b, T c, bool in_global) {
 }
 
 // Executes the atomic for one lane after another. Operand 0 is optional and receives the old value.
-// Operand 1 is b, and operand 2 is c.
-template <class F, class T>
+// Operand 1 is b, and operand 2 is c. If a lane updates several elements, they are neighbours in
+// memory and in the registers. Each element is updated separately (PTX ISA, "atom").
+template <class F, class T, int elements = 1>
 void atomic(Warp& w, const Op& op, const Resolved& r) {
     using U = typename Word<sizeof(T)>::type;
     T* d = op.operand[0] == no_operand ? nullptr : w.lanes<T>(op.operand[0]);
     const T* b = w.lanes<const T>(op.operand[1]);
     const T* c = op.operand[2] == no_operand ? b : w.lanes<const T>(op.operand[2]);
+    // Updates one element of lane i. Returns the old value.
+    const auto update = [&](std::byte* p, T value, int i) {
+        if (!r.shared_by_blocks) {
+            const T old = read<T>(p);
+            const T sum = updated<F>(old, value, c[i], false);
+            std::memcpy(p, &sum, sizeof sum);
+            return old;
+        }
+        U* word = reinterpret_cast<U*>(p);
+        U old = __atomic_load_n(word, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(
+            word, &old, std::bit_cast<U>(updated<F>(std::bit_cast<T>(old), value, c[i], true)),
+            true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        }
+        return std::bit_cast<T>(old);
+    };
     for_each_lane(r.mask, [&](int i) {
         std::byte* p = r.shape == Shape::scattered ? r.lane[i]
                        : r.shape == Shape::uniform ? r.host
-                                                   : r.host + size_t(i) * sizeof(T);
-        T previous;
-        if (r.shared_by_blocks) {
-            U* word = reinterpret_cast<U*>(p);
-            U old = __atomic_load_n(word, __ATOMIC_RELAXED);
-            while (!__atomic_compare_exchange_n(
-                word, &old, std::bit_cast<U>(updated<F>(std::bit_cast<T>(old), b[i], c[i], true)),
-                true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            }
-            previous = std::bit_cast<T>(old);
-        } else {
-            previous = read<T>(p);
-            const T value = updated<F>(previous, b[i], c[i], false);
-            std::memcpy(p, &value, sizeof value);
+                                                   : r.host + size_t(i) * elements * sizeof(T);
+        T values[elements];  // read first, because d may be the same registers
+        for (int n = 0; n < elements; ++n) values[n] = b[n * warp_size + i];
+        for (int n = 0; n < elements; ++n) {
+            const T old = update(p + size_t(n) * sizeof(T), values[n], i);
+            if (d) d[n * warp_size + i] = old;
         }
-        if (d) d[i] = previous;
     });
 }
 
 template <class F, Type... types>
 Mover atomic_of(Type type, TypeList<types...> list) {
     return with_type<Mover>(type, list, [](auto v) -> Mover { return &atomic<F, decltype(v)>; });
+}
+
+// Returns null if a lane cannot add this number of elements of this type.
+template <int elements>
+Mover vector_sum_of(Type type) {
+    switch (type) {
+        case Type::f32:
+            return &atomic<sum, float, elements>;
+        case Type::f16x2:
+            return &atomic<add_halves<half_format>, uint32_t, elements>;
+        case Type::bf16x2:
+            return &atomic<add_halves<bfloat_format>, uint32_t, elements>;
+        default:
+            return nullptr;
+    }
 }
 
 }  // namespace
@@ -290,7 +313,13 @@ Mover choose_store(Type memory, uint32_t register_bytes, int elements) {
     return by_memory_type<MakeStore>(memory, register_bytes, elements);
 }
 
-Mover choose_atomic(AtomicUpdate update, Type type) {
+Mover choose_atomic(AtomicUpdate update, Type type, int elements) {
+    if (elements > 1) {
+        if (update != AtomicUpdate::add) return nullptr;
+        return elements == 2   ? vector_sum_of<2>(type)
+               : elements == 4 ? vector_sum_of<4>(type)
+                               : nullptr;
+    }
     using sums = TypeList<Type::u32, Type::s32, Type::u64, Type::s64, Type::f32, Type::f64>;
     using words = TypeList<Type::u32, Type::s32, Type::u64, Type::s64>;
     using raw = TypeList<Type::b16, Type::b32, Type::b64>;

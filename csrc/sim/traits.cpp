@@ -80,12 +80,13 @@ void read_machine_code(Traits& t, const Parts& parts) {
     t.system_fence = t.code == OpCode::MEMBAR && parts.has("SYS");
     t.tests_mbarrier = t.code == OpCode::SYNCS && parts.has("PHASECHK");
     t.requests_registers = t.code == OpCode::USETMAXREG && parts.has("TRY_ALLOC");
-    // Of the atomics on pairs of 16-bit numbers, only ATOM.E.ADD.F16x2 was recorded.
-    const bool pairs =
-        t.atomic && (parts.has("BF16x2") || (parts.has("F16x2") && t.code != OpCode::ATOM));
-    t.unrecorded = parts.any({"MMIO", "PRIVATE"}) || pairs || t.code == OpCode::BGMMA ||
-                   t.code == OpCode::ARRIVES;
-    t.adds_floats = t.atomic && parts.has("ADD") && parts.any({"F16x2", "BF16x2", "F32", "F64"});
+    // Of the atomics on 16-bit numbers, only REDG and ATOM.E.ADD.F16x2 were recorded.
+    const bool halves = parts.any({"F16x2", "F16x4", "F16x8", "BF16x2", "BF16x4", "BF16x8"});
+    const bool recorded = t.code == OpCode::REDG || (t.code == OpCode::ATOM && parts.has("F16x2"));
+    t.unrecorded = parts.any({"MMIO", "PRIVATE"}) || (t.atomic && halves && !recorded) ||
+                   t.code == OpCode::BGMMA || t.code == OpCode::ARRIVES;
+    t.adds_floats =
+        t.atomic && parts.has("ADD") && (halves || parts.any({"F32", "F32x2", "F32x4", "F64"}));
 }
 
 }  // namespace

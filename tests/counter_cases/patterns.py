@@ -137,6 +137,15 @@ ATOMICS = [
 ]  # fmt: skip
 
 
+# Atomics on several numbers at once, only on global memory.
+VECTOR_ATOMICS = [
+    ("AddF32x2", 8, "false"), ("AddF32x2", 8, "true"),
+    ("AddF32x4", 16, "false"), ("AddF32x4", 16, "true"),
+    ("AddF16x2", 4, "false"), ("AddF16x4", 8, "false"), ("AddF16x8", 16, "false"),
+    ("AddBF16x2", 4, "false"), ("AddBF16x4", 8, "false"), ("AddBF16x8", 16, "false"),
+]  # fmt: skip
+
+
 # The bytes per lane of asynchronous copies, and whether they bypass L1.
 COPIES = ((4, "false"), (8, "false"), (16, "false"), (16, "true"))
 
@@ -161,6 +170,10 @@ def cases() -> Iterator[Case]:
         for name in ("AddU64,false", "CasU64,true") if space == "global" else ("CasU64,true",):
             yield from _patterns(f"{space}_atomic<{name}>", close(8))
         yield from _patterns(f"{space}_atomic<AddU32,true>", close(4, rounds=2))
+    for name, width, returning in VECTOR_ATOMICS:
+        rows = brief(tables(width)) | (close(width, rounds=1) if "F32" in name else {})
+        entry = f"global_atomic<{name},{returning}>"
+        yield from _patterns(entry, rows, source="vector_atomics.cu")
     for width in (8, 16):
         yield from _patterns(f"shared_load<{width}>", sharing(width))
     for width, past_l1 in COPIES:
@@ -286,9 +299,10 @@ def _patterns(
     target: np.ndarray | None = None,
     read: np.ndarray | None = None,
     number: int = 0,
+    source: str = "patterns.cu",
 ) -> Iterator[Case]:
     data, out = np.zeros(SHARED_BYTES, np.int8), np.zeros(32, np.uint32)
     for name, row in rows.items():
         table = np.stack([row, row if target is None else target, row if read is None else read])
         table = table.astype(np.uint32)
-        yield launch(f"{entry} {name}", "patterns.cu", entry, 1, 32, (table, data, out, number))
+        yield launch(f"{entry} {name}", source, entry, 1, 32, (table, data, out, number))
