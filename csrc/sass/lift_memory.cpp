@@ -226,6 +226,12 @@ void Lifter::atomic(const Instruction& in) {
     }
     op.mover = engine_.ops->atomic(update, type, words);
     if (!op.mover || !op.run) unsupported();
+    // The mover of several words reads neighbouring registers, beginning with the given one.
+    const auto has_registers = [&](const Operand& o) {
+        return o.kind == Kind::reg && o.number >= 0 && o.number + words <= 255;
+    };
+    if (words > 1 && !(has_registers(operand(in, n)) && (!wanted || has_registers(*d))))
+        unsupported("its registers");
     const auto source = [&](const Operand& o) {
         if (!wide) return raw(o, words);
         const Locator whole = scratch();

@@ -25,6 +25,7 @@ TEST(SassLift, RefusesMalformedLines) {
         "REDG.E.MIN.F32x2.STRONG.GPU desc[UR4][R2.64], R4",
         "REDG.E.ADD.F32x3.STRONG.GPU desc[UR4][R2.64], R4",
         "REDG.E.ADD.F32x4.STRONG.GPU desc[UR4][R2.64], R253",
+        "REDG.E.ADD.F32x2.STRONG.GPU desc[UR4][R2.64], RZ",
         "IADD3 UR64, R2, R4, R6",
         "IMAD",
         "IMAD.WIDE R0, R2",
