@@ -81,8 +81,10 @@ def test_loops_over_shared_memory_stay_exact():
 @pytest.mark.parametrize(
     "code",
     [
-        'unsigned a, b; asm volatile("atom.global.add.noftz.v2.f16x2 {%0, %1}, [%2], {%3, %3};"'
-        ' : "=r"(a), "=r"(b) : "l"(y), "r"(0x3c003c00)); y[9] = a + b;',
+        """unsigned a, b;
+        asm volatile("atom.global.add.noftz.v2.f16x2 {%0, %1}, [%2], {%3, %3};"
+                     : "=r"(a), "=r"(b) : "l"(y), "r"(0x3c003c00));
+        y[9] = a + b;""",
         "atomicAdd((__nv_bfloat162 *)y, __nv_bfloat162(1, 2));",
     ],
 )
