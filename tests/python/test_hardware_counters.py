@@ -5,7 +5,7 @@ tests/counter_cases defines, on the simulator. There are several sets:
 
 - every shipped kernel;
 - kernels that are easy to count wrong (tests/kernels/awkward*.cu);
-- one access of one warp in every pattern (tests/kernels/patterns.cu);
+- one access of one warp in every pattern (tests/kernels/patterns.cu, vector_atomics.cu);
 - whole programs that were not used to find the counting rules (tests/kernels/programs.cu);
 - whole programs that were not used to fit the models either (tests/kernels/unseen_*.cu);
 - kernels whose lanes do different things in one instruction (tests/kernels/together.cu);
@@ -388,7 +388,7 @@ def test_hardware_adds_arbitration_to_wavefronts(name):
 
 
 def patterns() -> dict[str, list[counter_cases.Case]]:
-    """Return the cases of each kernel of patterns.cu."""
+    """Return the cases of each kernel of patterns.cu and vector_atomics.cu."""
     by_kernel: dict[str, list[counter_cases.Case]] = {}
     for case in all_cases("patterns"):
         by_kernel.setdefault(case.name.split(" ", 1)[0], []).append(case)
