@@ -180,23 +180,20 @@ void Lifter::atomic(const Instruction& in) {
     if (!tries && !find_update(in, update)) unsupported();
     const bool wide = in.has("64") || in.has("U64") || in.has("S64") || in.has("F64");
     const bool counts_lanes = in.has("POPC");  // for ATOMS.POPC.INC, which adds the number of lanes
-    // Each lane may add two or four words: F32x2 has two floats, and F16x8 has four pairs of
-    // halves.
-    const int words = in.has("F32x4") || in.has("F16x8") || in.has("BF16x8")   ? 4
-                      : in.has("F32x2") || in.has("F16x4") || in.has("BF16x4") ? 2
-                                                                               : 1;
-    const auto is_of = [&](std::string_view type) {
-        return std::ranges::any_of(in.modifiers,
-                                   [&](const auto& m) { return m.starts_with(type); });
-    };
-    Type type = is_of("F32")     ? Type::f32
-                : in.has("F64")  ? Type::f64
-                : is_of("F16x")  ? Type::f16x2
-                : is_of("BF16x") ? Type::bf16x2
-                : in.has("S32")  ? Type::s32
-                : in.has("S64")  ? Type::s64
-                : wide           ? Type::u64
-                                 : Type::u32;
+    // The types, and how many words each lane updates: F16x8 has four pairs of halves.
+    static constexpr struct {
+        std::string_view modifier;
+        Type type;
+        int words = 1;
+    } types[] = {{"F32", Type::f32},          {"F32x2", Type::f32, 2},  {"F32x4", Type::f32, 4},
+                 {"F64", Type::f64},          {"F16x2", Type::f16x2},   {"F16x4", Type::f16x2, 2},
+                 {"F16x8", Type::f16x2, 4},   {"BF16x2", Type::bf16x2}, {"BF16x4", Type::bf16x2, 2},
+                 {"BF16x8", Type::bf16x2, 4}, {"S32", Type::s32},       {"S64", Type::s64}};
+    const auto* const found =
+        std::ranges::find_if(types, [&](const auto& each) { return in.has(each.modifier); });
+    const bool typed = found != std::end(types);
+    Type type = typed ? found->type : wide ? Type::u64 : Type::u32;
+    const int words = typed ? found->words : 1;
     if (is_bitwise(update)) type = wide ? Type::b64 : Type::b32;
     if (counts_lanes) {
         if (tries || update != sim::AtomicUpdate::increment || type != Type::u32)
