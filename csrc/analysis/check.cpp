@@ -136,6 +136,7 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::shared) return check<true>(w, e);
     if (e.space == Space::global) return check<false>(w, e);
     if (e.space == Space::local) return check_local(w, e);
+    if (e.space == Space::param) return check_parameter(w, e);
 }
 
 // Returns true if the read is certainly correct, and the cell need not be changed. The other checks
@@ -444,7 +445,7 @@ void CheckObserver::check_local(const Warp& w, const MemoryEvent& e) {
         bool is_padding = written > 0;
         for (uint32_t i = 0; i < e.bytes; ++i)
             is_padding = is_padding && (!bytes[i] || (instructions_[e.pc].copied >> i & 1));
-        if (is_padding) return;
+        if (is_padding || follows_from_member(e.pc)) return;
         Place at{.warp = w, .event = e, .instruction = instructions_[e.pc], .block = b};
         at.lane = uint32_t(lane);
         at.offset = address;

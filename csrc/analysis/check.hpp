@@ -12,6 +12,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,7 @@ class CheckObserver {
     void arrive(const sim::Warp& w, const sim::Op& op, uint32_t barrier);
     void complete(const sim::Block& block, uint32_t barrier);
 
-    void misuse(const sim::Warp& w, const sim::Op& op, int lane, const std::string& wrong);
+    void misuse(const sim::Warp& w, const sim::Op& op, int lane, const sim::Misuse& wrong);
 
     // Called after the run. Reports memory that the kernel allocated with malloc() and did not
     // free, and to which no pointer exists any more.
@@ -106,11 +107,18 @@ class CheckObserver {
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
+    // Reports a read that leaves the parameter from whose address its own address is computed.
+    void check_parameter(const sim::Warp& w, const sim::MemoryEvent& e);
     // Returns true if a lane accesses shared memory outside the variable from which its address is
     // computed.
     [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
     void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
                           uint64_t address);
+    // Reports an index outside an array member of a structure (outside_member.hpp).
+    void outside_member(const sim::Warp& w, const sim::Op& op, int lane, const sim::Misuse& wrong);
+    // Returns true if an index outside a member was reported for the line of this instruction. The
+    // access with this index need not be reported again.
+    [[nodiscard]] bool follows_from_member(uint32_t pc) const;
     // Starts a frame of local memory for these lanes. All its variables are uninitialized.
     void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
 
@@ -178,6 +186,7 @@ class CheckObserver {
     std::map<const sim::Cluster*, ClusterArrivals> clusters_;
     std::vector<std::unique_ptr<BlockState>> states_;
     std::vector<BlockState*> free_states_;
+    std::set<std::pair<uint32_t, uint32_t>> member_lines_;  // see follows_from_member()
     uint64_t faults_ = 0;
     bool has_barriers_ = false;
     std::map<std::pair<uint32_t, uint32_t>, bool> behind_;  // results of is_behind

@@ -279,6 +279,10 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
             lanes, [&](int i) { outside_variable(w, op.pc, op.memory().bytes, i, addresses[i]); });
         return;
     }
+    // An index outside a member may lead to any address. An address near an array is from another
+    // access of the line.
+    const bool of_member = space != Space::shared && !sim::is_near_array(*w.block->memory, address);
+    if (of_member && kind == out_of_bounds && follows_from_member(op.pc)) return;
     bool fresh = false;
     Finding* const f = findings_.group(kind, op.pc, op.pc, array, fresh);
     if (!f) return;
@@ -300,12 +304,36 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
     f->first = actor(instructions_[op.pc].verb, w, op.pc, lane);
 }
 
-void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const std::string& wrong) {
+void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const sim::Misuse& wrong) {
+    if (!wrong.array.empty()) return outside_member(w, op, lane, wrong);
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::heap, op.pc, op.pc, no_array, fresh);
     if (!f || !fresh) return;
-    std::tie(f->title, f->details) = split(wrong);
+    std::tie(f->title, f->details) = split(wrong.message);
     f->first = actor("call", w, op.pc, lane);
+}
+
+void CheckObserver::outside_member(const Warp& w, const Op& op, int lane,
+                                   const sim::Misuse& wrong) {
+    // One line may access the same member several times. These accesses belong to one group.
+    const auto& accesses = program_.member_accesses;
+    const auto same = std::ranges::find_if(accesses, [&](const sim::MemberAccess& a) {
+        return a.array == wrong.array && a.verb == wrong.verb;
+    });
+    const uint32_t number = (1u << 21) + uint32_t(same - accesses.begin());
+    const ptx::SourceLine& line = program_.instructions[op.pc].source;
+    member_lines_.emplace(line.file, line.line);
+    bool fresh = false;
+    Finding* const f = findings_.group(FindingKind::out_of_bounds, op.pc, op.pc, number, fresh);
+    if (!f || !fresh) return;
+    std::tie(f->title, f->details) = split(wrong.message);
+    f->array = wrong.array;
+    f->first = actor(wrong.verb, w, op.pc, lane);
+}
+
+bool CheckObserver::follows_from_member(uint32_t pc) const {
+    const ptx::SourceLine& line = program_.instructions[pc].source;
+    return member_lines_.contains({line.file, line.line});
 }
 
 void CheckObserver::lost_memory() {

@@ -93,6 +93,30 @@ void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes,
     f->first = actor(verb, w, pc, lane);
 }
 
+void CheckObserver::check_parameter(const Warp& w, const sim::MemoryEvent& e) {
+    const int32_t number = program_.instructions[e.pc].in_parameter;
+    if (number < 0 || follows_from_member(e.pc)) return;
+    const sim::ParameterInfo& p = program_.parameters[size_t(number)];
+    sim::for_each_lane(e.mask, [&](int lane) {
+        const int64_t offset = int64_t(e.address(lane) - p.offset);
+        if (offset >= 0 && offset + e.bytes <= int64_t(p.bytes)) return;
+        bool fresh = false;
+        Finding* const f = findings_.group(FindingKind::out_of_bounds, e.pc, e.pc,
+                                           (1u << 22) + uint32_t(number), fresh);
+        if (!f || !fresh) return;
+        const std::string verb = instructions_[e.pc].verb;
+        f->title = verb + " of " + std::to_string(e.bytes) + (e.bytes == 1 ? " byte" : " bytes") +
+                   (offset < 0 ? " before the start of " : " past the end of ") + "parameter " +
+                   std::to_string(number + 1) + " of the kernel";
+        f->details.push_back("the parameter has " + std::to_string(p.bytes) +
+                             " bytes, and the address is byte " + std::to_string(offset) +
+                             " of it");
+        f->bytes = e.bytes;
+        f->offset = offset;
+        f->first = actor(verb, w, e.pc, lane);
+    });
+}
+
 const Buffer* CheckObserver::array_of(const Place& at) const {
     if (at.event.space == Space::local) return nullptr;
     if (!at.shared) return &global_.memory().buffers()[at.buffer];

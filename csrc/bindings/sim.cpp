@@ -262,9 +262,11 @@ void add_program(py::module_& m) {
     py::class_<SimulatedModule>(m, "SimulatedModule",
                                 "A module of PTX text, ready to be simulated.")
         .def(py::init<std::string, const std::string&, py::object,
-                      std::map<std::string, uint64_t, std::less<>>, std::string>(),
+                      std::map<std::string, uint64_t, std::less<>>, std::string,
+                      const std::vector<std::pair<std::string, std::string>>&>(),
              py::arg("ptx"), py::arg("source") = "", py::arg("listing") = py::none(),
-             py::arg("functions") = py::dict(), py::arg("filename") = "")
+             py::arg("functions") = py::dict(), py::arg("filename") = "",
+             py::arg("member_accesses") = py::list())
         .def_property_readonly("entries", &SimulatedModule::entries, "Names of the kernels.")
         .def("parameters", &SimulatedModule::parameters, py::arg("entry"),
              "(type, bytes, alignment, is_pointer) of each parameter.")

@@ -17,9 +17,10 @@ namespace coalesce::bindings {
 using analysis::Counts;
 using analysis::Purpose;
 
-SimulatedModule::SimulatedModule(std::string ptx, const std::string& source, py::object listing,
-                                 std::map<std::string, uint64_t, std::less<>> functions,
-                                 std::string filename)
+SimulatedModule::SimulatedModule(
+    std::string ptx, const std::string& source, py::object listing,
+    std::map<std::string, uint64_t, std::less<>> functions, std::string filename,
+    const std::vector<std::pair<std::string, std::string>>& member_accesses)
     : module_(ptx::parse(std::move(ptx))),
       filename_(std::move(filename)),
       make_listing_(std::move(listing)) {
@@ -29,6 +30,7 @@ SimulatedModule::SimulatedModule(std::string ptx, const std::string& source, py:
         if (line.ends_with('\r')) line.pop_back();
         source_.push_back(line);
     }
+    for (const auto& [array, verb] : member_accesses) member_accesses_.push_back({array, verb});
     memory_ = sim::lay_out_memory(module_);
 }
 
@@ -152,6 +154,7 @@ const sim::Program& SimulatedModule::decoded(const std::string& entry, Purpose p
 
 void SimulatedModule::add_source_lines(sim::Program& program) const {
     program.source = source_;
+    program.member_accesses = member_accesses_;
     const auto file = program.files.find(program.source_file);
     if (filename_.empty() || file == program.files.end() || file->second == filename_) return;
     // The kernel is in a header, so the lines of the source are not the kernel's lines.

@@ -38,9 +38,11 @@ class SimulatedModule {
     // `listing` is None, or a function that returns the text of the machine code. It is called when
     // the text is first needed. `functions` maps the names of the machine code's functions to their
     // addresses. `filename` is the name that the PTX uses for the file of `source`. It may be "" if
-    // all kernels are in this file.
+    // all kernels are in this file. `member_accesses` are only needed for a check
+    // (sim/outside_member.hpp).
     SimulatedModule(std::string ptx, const std::string& source, pybind11::object listing,
-                    std::map<std::string, uint64_t, std::less<>> functions, std::string filename);
+                    std::map<std::string, uint64_t, std::less<>> functions, std::string filename,
+                    const std::vector<std::pair<std::string, std::string>>& member_accesses);
 
     [[nodiscard]] std::vector<std::string> entries() const;
     // Returns (type, bytes, alignment, is a pointer) for each parameter.
@@ -90,6 +92,7 @@ class SimulatedModule {
     ptx::Module module_;
     std::string filename_;
     std::vector<std::string> source_;
+    std::vector<sim::MemberAccess> member_accesses_;
     std::shared_ptr<sim::ModuleMemory> memory_;
     std::map<std::pair<std::string, analysis::Purpose>, sim::Program> programs_;
     struct Stepped {

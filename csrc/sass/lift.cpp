@@ -51,6 +51,7 @@ sim::Program Lifter::lift() {
     program_.local_bytes = stack_bytes();
     if (program_.recursive)
         program_.local_bytes = std::max(program_.local_bytes, sim::unknown_depth_stack);
+    program_.local_end = program_.local_bytes;
     for (uint32_t i = 0; i < code_.instructions.size(); ++i) lift_instruction(i);
     link();
     return std::move(program_);

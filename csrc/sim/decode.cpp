@@ -15,6 +15,7 @@
 #include "errors.hpp"
 #include "sim/memory.hpp"
 #include "sim/outline.hpp"
+#include "sim/parameter_addresses.hpp"
 
 namespace coalesce::sim {
 
@@ -152,6 +153,10 @@ void Decoder::describe_function(uint32_t first_instruction) {
         decoded[i].origin = std::move(origins[i]);
         if (function_ != 0) decoded[i].origin.parameter = -1;
     }
+    if (function_ == 0) {
+        const std::vector<int32_t> in = parameter_addresses(f, current_->traits);
+        for (size_t i = 0; i < decoded.size(); ++i) decoded[i].in_parameter = in[i];
+    }
     if (registers_)
         registers_->push_back(describe_registers(f, current_->traits, current_->flow,
                                                  current_->slots, first_instruction));
@@ -235,6 +240,7 @@ void Decoder::lay_out_frame(uint32_t index) {
         if (in_frame) grow(std::max<uint64_t>(1, v.bytes()));
     }
     program_.functions[index].local_bytes = round_up(offset, 16);
+    if (index == 0) kernel_end_ = offset;
 }
 
 void Decoder::decode_instruction(uint32_t at) {
@@ -383,6 +389,8 @@ void Decoder::finish_depth() {
     // If a chain of calls is deeper than this, the stack overflows when the kernel runs.
     const uint32_t deepest = graph_.deepest(bytes, max_local_bytes, program_.recursive);
     program_.local_bytes = program_.recursive ? unknown_depth_stack : deepest;
+    program_.local_end =
+        bytes.size() > 1 || program_.recursive ? program_.local_bytes : kernel_end_;
 }
 
 void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {

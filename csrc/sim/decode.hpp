@@ -171,6 +171,7 @@ class Decoder : private Emitter {
     uint32_t function_ = 0;
     const ptx::Instruction* instruction_ = nullptr;  // the current instruction
     CallGraph graph_;
+    uint32_t kernel_end_ = 0;  // the end of the kernel's last variable in local memory
 };
 
 }  // namespace coalesce::sim

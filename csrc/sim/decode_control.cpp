@@ -230,6 +230,9 @@ void Decoder::call_builtin(CallSite& site, std::string_view name) const {
         const bool allocates = name == "malloc";
         takes({8}, allocates ? 8 : 0);
         site.builtin = allocates ? CallSite::Builtin::malloc : CallSite::Builtin::free;
+    } else if (name == "__coalesce_outside_member") {
+        takes({8, 8, 8, 8, 8, 8, 8, 8}, 0);
+        site.builtin = outside_member;
     } else {
         unsupported(*instruction_,
                     "a call of " + std::string(name) + ", which has no body in this module");

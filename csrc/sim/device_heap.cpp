@@ -166,9 +166,10 @@ uint64_t device_malloc(const Warp& w, const Op& op, int lane, uint64_t bytes) {
 void device_free(const Warp& w, const Op& op, int lane, uint64_t address) {
     if (address == 0) return;
     if (DeviceHeap::get().release(*w.block->memory, address, caller_of(w, op, lane))) return;
-    const std::string wrong = misuse_of_free(w, address);
+    Misuse wrong;
+    wrong.message = misuse_of_free(w, address);
     if (!w.block->announce->misuse(w.block->observer, w, op, lane, wrong))
-        throw_misuse(w, op, lane, wrong);
+        throw_misuse(w, op, lane, wrong.message);
 }
 
 }  // namespace coalesce::sim

@@ -115,6 +115,12 @@ std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address)
     return freed_at(address);
 }
 
+bool is_near_array(const AddressSpace& memory, uint64_t address) {
+    constexpr uint64_t near = guard_gap << 4;
+    const Buffer* const b = memory.nearest(address);
+    return b && address + near > b->address && address < b->end() + near;
+}
+
 namespace {
 
 std::string attempt(const Op& op, Access access) {
@@ -128,8 +134,7 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
     std::string message, detail;
     const AddressSpace& memory = *w.block->memory;
     const Buffer* b = memory.nearest(address);
-    const bool near =
-        b && address + (guard_gap << 4) > b->address && address < b->end() + (guard_gap << 4);
+    const bool near = is_near_array(memory, address);
     if (fault == Fault::misaligned) {
         message =
             what + " at an address that is not a multiple of " + std::to_string(op.memory().bytes);
@@ -177,6 +182,9 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
     return {message, detail};
 }
 
+// Returns true if a parameter is a structure. PTX declares it as an array of bytes.
+bool is_structure(const ParameterInfo& p) { return p.bytes > ptx::size_of(p.type); }
+
 // Describes a fault in shared or local memory, or in the kernel's parameters.
 FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::Space space,
                                Fault fault, uint64_t address) {
@@ -184,7 +192,7 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
     std::string message, detail;
     const bool shared = space == ptx::Space::shared, local = space == ptx::Space::local;
     const uint64_t size = shared  ? w.block->shared_bytes
-                          : local ? w.block->program->local_bytes
+                          : local ? w.block->program->local_end
                                   : w.block->launch->parameters.size();
     const std::string name = shared  ? "shared memory"
                              : local ? "local memory"
@@ -204,6 +212,8 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
     detail = "the address is byte " + std::to_string(byte) + ", and " + has + plural(size, "byte") +
              (shared || local ? " of " + name : "");
     const Program& program = *w.block->program;
+    if (local && fault == Fault::outside && std::ranges::any_of(program.parameters, is_structure))
+        detail += "; it has the thread's arrays, and copies of parameters that are structures";
     if (shared && fault == Fault::outside &&
         (!program.dynamic_shared.empty() || program.shared_bytes == 0))
         detail += "; for " + std::string(w.block->launch->shared_bytes ? "more " : "") +
@@ -222,6 +232,10 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
 FaultText describe_fault(const Warp& w, const Op& op, int lane, Access access, ptx::Space space,
                          Fault fault, uint64_t address) {
     if (op.is<TextureOperand>()) return describe_surface_fault(w, op, lane, access, fault);
+    // An address before the start of the parameters is in no space.
+    if (space == ptx::Space::global && address >> 24 == param_window >> 24)
+        return describe_other_fault(w, op, access, ptx::Space::param, fault,
+                                    address - param_window);
     return space == ptx::Space::global || space == ptx::Space::constant
                ? describe_array_fault(w, op, access, fault, address)
                : describe_other_fault(w, op, access, space, fault, address);
@@ -229,16 +243,27 @@ FaultText describe_fault(const Warp& w, const Op& op, int lane, Access access, p
 
 namespace {
 
+// Returns the lines of a message that say which line of the source and which threads are at fault.
+std::string place_of(const Warp& w, const Op& op, LaneMask faulty) {
+    std::string text = "\n  " + where(*w.block->program, op);
+    text += "\n  " + thread_name(w, std::countr_zero(faulty));
+    const uint64_t others = uint64_t(std::popcount(faulty) - 1);
+    if (others > 0) text += " and " + plural(others, "other thread");
+    return text + ", " + lane_list(faulty) + " of " + (others > 0 ? "their" : "its") + " warp";
+}
+
+// Describes an access of the parameters. `byte` is the distance from their start.
+std::string outside_parameters(int64_t byte, uint64_t size) {
+    return " outside the kernel's parameters\n  the address is byte " + std::to_string(byte) +
+           ", and the parameters have " + plural(size, "byte");
+}
+
 std::string memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                          LaneMask faulty, const uint64_t* addresses) {
     const int lane = std::countr_zero(faulty);
     auto [message, detail] = describe_fault(w, op, lane, access, space, fault, addresses[lane]);
     if (!detail.empty()) message += "\n  " + detail;
-    message += "\n  " + where(*w.block->program, op);
-    message += "\n  " + thread_name(w, lane);
-    const uint64_t others = uint64_t(std::popcount(faulty) - 1);
-    if (others > 0) message += " and " + plural(others, "other thread");
-    return message + ", " + lane_list(faulty) + " of " + (others > 0 ? "their" : "its") + " warp";
+    return message + place_of(w, op, faulty);
 }
 
 }  // namespace
@@ -246,6 +271,22 @@ std::string memory_fault(const Warp& w, const Op& op, Access access, ptx::Space 
 void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                         LaneMask faulty, const uint64_t* addresses) {
     throw MemoryFault(memory_fault(w, op, access, space, fault, faulty, addresses));
+}
+
+void require_parameters(const Warp& w, const Op& op, LaneMask lanes, uint32_t bytes,
+                        const uint64_t* addresses) {
+    const uint64_t size = w.block->launch->parameters.size();
+    LaneMask outside = 0;
+    for_each_lane(lanes, [&](int i) {
+        const uint64_t at = addresses[i];
+        const bool reads_parameters = at + bytes > first_parameter && at < first_parameter + size;
+        outside |= LaneMask(!reads_parameters) << i;
+    });
+    if (!outside) return;
+    const int lane = std::countr_zero(outside);
+    const int64_t byte = int64_t(int32_t(uint32_t(addresses[lane]) - first_parameter));
+    throw MemoryFault("read of " + plural(bytes, "byte") + outside_parameters(byte, size) +
+                      place_of(w, op, outside));
 }
 
 bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,

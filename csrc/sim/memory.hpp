@@ -115,6 +115,9 @@ struct Resolved {
 // The reason why an access is not possible.
 enum class Fault : uint8_t { outside, misaligned, read_only };
 
+// Returns true if messages about an address outside all arrays name the nearest array.
+[[nodiscard]] bool is_near_array(const AddressSpace& memory, uint64_t address);
+
 // The message for an access that is not possible: the fault, and the memory that it missed.
 struct FaultText {
     std::string message, detail;
@@ -131,6 +134,11 @@ struct FaultText {
 [[noreturn]] void throw_memory_fault(const Warp& warp, const Op& op, Access access,
                                      ptx::Space space, Fault fault, LaneMask faulty,
                                      const uint64_t* addresses);
+
+// Throws the error for a read from constant bank 0 that is completely outside the parameters.
+// `addresses` has a position in the bank for each lane.
+void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t bytes,
+                        const uint64_t* addresses);
 
 // Provides data for a read outside all buffers, if Launch::outside_reads allows the read. Where the
 // read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. The data are

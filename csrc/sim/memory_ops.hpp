@@ -231,9 +231,10 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         if (read_only) return fault(Fault::read_only, read_only);
     } else if constexpr (space == ptx::Space::local) {
         const uint64_t size = w.block->program->local_bytes;
-        if (!holds(size, low, bytes) || !holds(size, high, bytes))
+        const uint64_t end = w.block->program->local_end;
+        if (!holds(end, low, bytes) || !holds(end, high, bytes))
             return fault(Fault::outside,
-                         lanes_where(w, [&](uint64_t a) { return !holds(size, a, bytes); }));
+                         lanes_where(w, [&](uint64_t a) { return !holds(end, a, bytes); }));
         r.shape = Shape::scattered;
         std::byte* const base = w.local.data();
         for (int i = 0; i < warp_size; ++i)
@@ -379,8 +380,10 @@ inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t of
     return offset;
 }
 
-// Executes LDC, which reads from a constant bank. Bytes beyond the end of the bank are read as
-// zeros.
+// Executes LDC, which reads from a constant bank at an address that differs between lanes. Bytes
+// beyond the end of the bank are read as zeros. In bank 0, only the parameters are read in this
+// way, so an access outside them is an error. The assembler guards such a load with the condition
+// under which the kernel reads the element.
 template <Watch watch>
 void load_bank(Warp& w, const Op& op) {
     static constexpr std::byte nothing[16] = {};
@@ -390,6 +393,7 @@ void load_bank(Warp& w, const Op& op) {
     Resolved r;
     r.mask = w.mask;
     read_addresses(w, op);
+    if (number == 0) require_parameters(w, op, w.mask, bytes, w.address);
     for_each_lane(w.mask, [&](int i) {
         const uint64_t at = w.address[i];
         const bool within = holds(bank.size(), at, bytes);

@@ -25,12 +25,26 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "sim/memory.hpp"
 #include "sim/warp.hpp"
 
 namespace coalesce::sim {
+
+// A mistake that the running code detects itself: free() is used wrongly, or an index is outside an
+// array member.
+struct Misuse {
+    std::string message;
+    // For an index outside a member: the member, such as "s.a", the indices, "read" or "write", and
+    // the index into Program::member_accesses. For free(), `array` is empty.
+    std::string array;
+    std::vector<int64_t> index;
+    std::string verb;
+    uint32_t access = 0;
+};
 
 // The events. Each comment shows the function that handles the event.
 enum class Hook : uint16_t {
@@ -70,9 +84,9 @@ enum class Hook : uint16_t {
     // void complete(const Block&, uint32_t barrier): a barrier of the block opens, because all
     // threads have arrived.
     complete = 1 << 11,
-    // void misuse(const Warp&, const Op&, int lane, const std::string&): free() is used wrongly.
-    // The string is the error message. If an observer listens, the kernel continues. Otherwise the
-    // kernel ends with an error.
+    // void misuse(const Warp&, const Op&, int lane, const Misuse&): free() is used wrongly, or an
+    // index is outside a member. If an observer listens, the kernel continues. Otherwise the kernel
+    // ends with an error.
     misuse = 1 << 12,
     // void copied(const Warp&, const CopyEvent&): the copy engine is about to copy data between
     // global and shared memory. Not announced to observers that listen to faults: for them, the
@@ -130,7 +144,7 @@ constexpr bool agrees() {
             return requires(O& o, const Block& b) { o.complete(b, uint32_t{}); };
         if constexpr (hook == misuse)
             return requires(O& o, const Warp& w, const Op& op) {
-                o.misuse(w, op, int{}, std::string{});
+                o.misuse(w, op, int{}, Misuse{});
             };
         if constexpr (hook == copied)
             return requires(O& o, const Warp& w, const CopyEvent& e) { o.copied(w, e); };
@@ -249,7 +263,7 @@ struct Announcements {
                   const uint64_t*);
     void (*async_complete)(void*, const Warp&, const AsyncCopy&, LaneMask);
     void (*fence)(void*, const Warp&, const Op&);
-    bool (*misuse)(void*, const Warp&, const Op&, int lane, const std::string&);
+    bool (*misuse)(void*, const Warp&, const Op&, int lane, const Misuse&);
     void (*copied)(void*, const Warp&, const CopyEvent&);
 };
 
@@ -270,7 +284,7 @@ inline constexpr Announcements announcements_to = {
     [](void* o, const Warp& w, const Op& op) {
         if constexpr (O::hooks.has(Hook::fence)) static_cast<O*>(o)->fence(w, op);
     },
-    [](void* o, const Warp& w, const Op& op, int lane, const std::string& wrong) {
+    [](void* o, const Warp& w, const Op& op, int lane, const Misuse& wrong) {
         if constexpr (O::hooks.has(Hook::misuse)) static_cast<O*>(o)->misuse(w, op, lane, wrong);
         return O::hooks.has(Hook::misuse);
     },

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "sim/floats.hpp"
+#include "sim/memory.hpp"
 #include "sim/ops.hpp"
 #include "sim/ops_machine.hpp"
 
@@ -355,8 +356,10 @@ void load_bank(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const int words = sizeof(T) == 8 ? 2 : 1;
+    for_each_lane(w.mask, [&](int i) { w.address[i] = uint32_t(a[i] + from.offset); });
+    if (from.bank == 0) require_parameters(w, op, w.mask, sizeof(T), w.address);
     for_each_lane(w.mask, [&](int i) {
-        const uint64_t at = uint32_t(a[i] + from.offset);
+        const uint64_t at = w.address[i];
         T value{};
         if (at + sizeof value <= bank.size()) std::memcpy(&value, bank.data() + at, sizeof value);
         using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;

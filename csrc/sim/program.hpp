@@ -127,6 +127,9 @@ struct InstructionInfo {
     uint8_t bytes = 0;  // the bytes that each lane accesses, for all its elements together
     // The origin of the address. `parameter` is an index into the kernel's parameters.
     Origin origin;
+    // For a load: the parameter from whose address the load's address is computed, or -1. See
+    // parameter_addresses.hpp.
+    int32_t in_parameter = -1;
     bool operator==(const InstructionInfo&) const = default;
     // Sets the text of the instruction, its opcode, and the traits that they determine.
     void set_text(std::string whole, std::string name) {
@@ -171,8 +174,15 @@ struct CallSite {
         vprintf,
         assertfail,
         malloc,
-        free
+        free,
+        outside_member  // only in checks; see outside_member.hpp
     } builtin = Builtin::none;
+};
+
+// An access of the source to an element of a member that is an array, such as `s.a[i]`.
+struct MemberAccess {
+    std::string array;  // "s.a"
+    std::string verb;   // "read" or "write"
 };
 
 // A kernel parameter, with its place in the kernel's .param space.
@@ -327,7 +337,12 @@ struct Program {
     std::map<uint32_t, std::string> files;  // the key is SourceLine::file
     uint32_t source_file = 0;               // the number of the file that contains the kernel
     std::vector<std::string> source;  // the lines of the CUDA source; empty if they are not known
-    uint32_t local_bytes = 0;         // the bytes of a lane's stack for the deepest chain of calls
+    // For checks: the accesses to elements of array members (outside_member.hpp).
+    std::vector<MemberAccess> member_accesses;
+    uint32_t local_bytes = 0;  // the bytes of a lane's stack for the deepest chain of calls
+    // The part of local_bytes that a lane may access. If the kernel calls no functions, this is the
+    // end of its last variable.
+    uint32_t local_end = 0;
     // The kernel may recurse or call through pointers, so the depth is not known.
     bool recursive = false;
     bool allocates = false;  // the kernel calls malloc or free

@@ -6,6 +6,7 @@
 #include "errors.hpp"
 #include "sim/device_heap.hpp"
 #include "sim/device_print.hpp"
+#include "sim/outside_member.hpp"
 
 namespace coalesce::sim {
 
@@ -125,6 +126,8 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
             result = device_malloc(w, op, lane, argument(lane, 0));
         else if (site.builtin == free)
             device_free(w, op, lane, argument(lane, 0));
+        else if (site.builtin == outside_member)
+            report_outside_member(w, op, lane, [&](size_t n) { return argument(lane, n); });
         else
             result = uint32_t(device_printf(w, lane, argument(lane, 0), argument(lane, 1)));
         for (const CallSite::Copy& r : site.results)

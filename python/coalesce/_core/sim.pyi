@@ -145,6 +145,7 @@ class SimulatedModule:
         listing: Callable[[], str] | None = None,
         functions: Mapping[str, int] = {},
         filename: str = "",
+        member_accesses: Sequence[tuple[str, str]] = (),
     ) -> None: ...
     @property
     def entries(self) -> list[str]: ...

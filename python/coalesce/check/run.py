@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coalesce._core import sim
 from coalesce.arrays import devices, foreign, simulated_memory
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
@@ -46,11 +48,34 @@ def _of_prepared(launch: Prepared, undefined: Sequence[str]) -> Findings:
     masks = _masks(launch, undefined)
     expression = kernel.signature.name
     declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
-    with reporter(None, f"checks of {kernel.name}") as report:
-        result = launch.run(masks, check=declared, progress=report)
+    with reporter(None, f"checks of {kernel.name}") as report, _program(launch) as program:
+        result = launch.run(masks, program, check=declared, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
     return findings_of(kernel.name, result.findings)
+
+
+@contextmanager
+def _program(launch: Prepared) -> Iterator[sim.SimulatedModule]:
+    """Provide the program to check.
+
+    If a parameter is a structure, this is usually a program that also tests the indices of members
+    that are arrays. The variables of the module keep their values, and get the new ones.
+    """
+    kernel = launch.kernel
+    names = [p.name for p in kernel.signature.parameters if p.kind == "struct"]
+    checked = kernel._module.checked_program(launch.device, names) if names else None
+    if checked is None:
+        yield launch.program
+        return
+    variables = [name for name, *_ in checked.variables()]
+    for name in variables:
+        checked.write_variable(name, launch.program.read_variable(name))
+    try:
+        yield checked
+    finally:
+        for name in variables:
+            launch.program.write_variable(name, checked.read_variable(name))
 
 
 def _masks(

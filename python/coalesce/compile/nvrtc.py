@@ -101,7 +101,7 @@ def compile_cuda(
     >>> compile_cuda('extern "C" __global__ void f(float *x) { x[0] = 1; }').arch
     'sm_90'
     """
-    options, own_arch = _without_arch(checked_options(options))
+    options, own_arch = without_arch(checked_options(options))
     arch = own_arch or arch
     texts = texts_for(source, headers or {}, options)
     compiler = nvrtc()
@@ -388,7 +388,7 @@ def checked_filename(filename: Any) -> str | None:
     return str(filename)
 
 
-def _without_arch(options: list[str]) -> tuple[list[str], str | None]:
+def without_arch(options: list[str]) -> tuple[list[str], str | None]:
     """Remove -arch=X or --gpu-architecture=X from the options. Return the options and X.
 
     Without such an option, X is None. It may also be written with a space: ``-arch X``.

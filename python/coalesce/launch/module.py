@@ -11,6 +11,8 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from coalesce._core import cuda, sim
@@ -19,7 +21,7 @@ from coalesce.common import forks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cubin, disassembler, nvrtc, whole_file
 from coalesce.compile.layouts import Array, Structure, of_parameters
-from coalesce.cxx import compiled_types, signature
+from coalesce.cxx import compiled_types, member_accesses, signature
 from coalesce.cxx.host_code import DeviceCode
 from coalesce.cxx.signature import Parameter
 
@@ -68,6 +70,8 @@ class Module:
         self.is_ptx = signature.is_ptx(source)
         self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
         self._programs: dict[str, Any] = {}  # the programs on the simulator, by device
+        # The programs for checks, by device and names of parameters (see `checked_program`).
+        self._checked: dict[tuple[str, tuple[str, ...]], Any] = {}
         self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
         self._structures: dict[str, list[Structure | Array | Parameter]] = {}  # by entry
         # Two threads that launch a new kernel must get the same module, or each would have its own
@@ -217,6 +221,54 @@ class Module:
                 self._programs[device.name] = program
             return program
 
+    def checked_program(self, device: Device, names: Sequence[str]) -> Any:
+        """Return a program for a check, with tests of the indices of array members.
+
+        `names` are the names of the parameters that are structures. If the source has no accesses
+        to test, or cannot be compiled with the tests, return None. The result has its own copy of
+        the module's variables.
+        """
+        key = device.name, tuple(names)
+        if key not in self._checked:
+            self._checked[key] = self._with_tests(device, names)
+        return self._checked[key]
+
+    def _with_tests(self, device: Device, names: Sequence[str]) -> Any:
+        if self.is_ptx:
+            return None
+        compiled = self.compiled(device)
+        code = self.device_code
+        source = self.source if code is None else code.text
+        tested, accesses = member_accesses.with_tests(source, names)
+        if not accesses:
+            return None
+        header = member_accesses.HEADER
+        headers = self.headers if code is None else {**self.headers, **code.headers}
+        # Compile only to PTX: the function that the tests call exists only in the simulator.
+        options, _ = nvrtc.without_arch(list(self.options))
+        try:
+            again = nvrtc.compile_cuda(
+                tested,
+                arch=compiled.arch.replace("sm_", "compute_"),
+                options=[*options, f"--pre-include={header}"],
+                name=self.filename,
+                headers={**headers, header: member_tests()},
+                expressions=list(compiled.lowered),
+            )
+        except CompileError:  # for example, the options select an old version of C++
+            return None
+        # Messages quote the lines of the source without the tests.
+        program = sim.SimulatedModule(
+            again.ptx,
+            self.source,
+            None,
+            cubin.functions(compiled.cubin),
+            self.file_in_ptx,
+            [(access.array, access.verb) for access in accesses],
+        )
+        same = program.variables() == self.program(device).variables()
+        return program if same and program.entries == self.program(device).entries else None
+
     def disassembly(self, device: Device) -> Callable[[], str] | None:
         """Return a function that returns the machine code as text.
 
@@ -238,6 +290,12 @@ class Module:
                 module = cuda.LoadedModule(device.ordinal, image, self.filename)
                 self._loaded[device.name] = module
             return module
+
+
+@lru_cache(maxsize=1)
+def member_tests() -> str:
+    """Return the header with the functions that test indices in a check."""
+    return (Path(nvrtc.__file__).parent / "member_accesses.h").read_text(encoding="utf-8")
 
 
 def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:

@@ -1,0 +1,49 @@
+#include "sim/outside_member.hpp"
+
+#include <algorithm>
+
+#include "errors.hpp"
+#include "sim/memory.hpp"
+#include "sim/observer.hpp"
+
+namespace coalesce::sim {
+
+namespace {
+
+// Returns the numbers as "3, 4".
+std::string listed(const std::vector<int64_t>& numbers) {
+    std::string text;
+    for (const int64_t n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n);
+    return text;
+}
+
+}  // namespace
+
+void report_outside_member(const Warp& w, const Op& op, int lane,
+                           const std::function<uint64_t(size_t)>& argument) {
+    constexpr size_t dimensions = 3, first_index = 2, first_extent = first_index + dimensions;
+    const Program& program = *w.block->program;
+    Misuse wrong;
+    wrong.access = uint32_t(argument(0));
+    const MemberAccess known = wrong.access < program.member_accesses.size()
+                                   ? program.member_accesses[wrong.access]
+                                   : MemberAccess{"a member", "read"};
+    const size_t rank = std::clamp<size_t>(argument(1), 1, dimensions);
+    std::vector<int64_t> extents;
+    for (size_t n = 0; n < rank; ++n) {
+        wrong.index.push_back(int64_t(argument(first_index + n)));
+        extents.push_back(int64_t(argument(first_extent + n)));
+    }
+    wrong.array = known.array;
+    wrong.verb = known.verb;
+    const std::string has = rank == 1 ? " has " + listed(extents) + " elements"
+                                      : " has shape (" + listed(extents) + ")";
+    wrong.message = known.verb + " of `" + known.array + "[" + listed(wrong.index) +
+                    "]`, which is outside the array\n  `" + known.array + "`" + has +
+                    ", in a parameter of the kernel";
+    if (!w.block->announce->misuse(w.block->observer, w, op, lane, wrong))
+        throw MemoryFault(wrong.message + "\n  " + where(program, op) + "\n  " +
+                          thread_name(w, lane));
+}
+
+}  // namespace coalesce::sim
