@@ -157,6 +157,12 @@ for (const int *q = s.a; q != end; ++q) out[i] += *q;""",
     "a pointer that is a member": "out[i] = s.p[i];",
     "a pointer at an index of a member": "out[i] = s.p[s.a[i & 3] + 20];",
     "a wide load": "const int2 w = *(const int2 *)&s.last[0]; out[i] = w.x + w.y;",
+    "the address in a structure": "out[i] = &s.in[n - 1].v[2] - s.in[0].v;",
+    "a size_t that wraps around": "size_t j = i; if (i < 4) out[i] = s.a[j] + s.m[1][j - 4];",
+    "a parameter of a macro": """
+#define A(s, i) s.a[i]
+struct Long { int n, a[2]; };
+out[i] = A((*(const Long *)s.p), i);""",
     "an operand of sizeof": "out[i] = sizeof(s.a[9]);",
     "a branch that is not taken": "if (n < 0) out[i] = s.a[9];",
     "a variable of the same name": "{ struct { int a[64]; } s = {}; out[i] = s.a[i]; }",
@@ -240,6 +246,20 @@ int main() { S s; k<<<1, 8>>>(s, nullptr); printf("%d", s.a[0]); }
     argument = {"a": np.arange(4, dtype=np.int32), "f": np.zeros(4, np.float32)}
     findings = coalesce.Kernel(source, "k").check(1, 8, argument, np.zeros(8, np.float32))
     assert [(f.lines, f.count) for f in findings] == [((4,), 4)]
+
+
+def test_anonymous_namespaces():
+    """Each compilation gives other names to what is in an anonymous namespace."""
+    source = """namespace {
+    struct S { int a[4]; };
+    __device__ int total;
+    __global__ void k(S s) { atomicAdd(&total, s.a[threadIdx.x]); }
+    }"""
+    kernel = coalesce.Kernel(source, "k")
+    argument = {"a": np.arange(4, dtype=np.int32)}
+    assert not kernel.check(1, 4, argument)
+    assert kernel.globals["total"] == 6
+    assert [f.array for f in kernel.check(1, 5, argument)] == ["s.a"]
 
 
 def test_an_old_version_of_cpp_is_not_tested():

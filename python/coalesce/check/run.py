@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce._core import sim
 from coalesce.arrays import devices, foreign, simulated_memory
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
@@ -48,34 +47,33 @@ def _of_prepared(launch: Prepared, undefined: Sequence[str]) -> Findings:
     masks = _masks(launch, undefined)
     expression = kernel.signature.name
     declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
-    with reporter(None, f"checks of {kernel.name}") as report, _program(launch) as program:
-        result = launch.run(masks, program, check=declared, progress=report)
+    with reporter(None, f"checks of {kernel.name}") as report, _tested(launch) as tested:
+        result = launch.run(masks, **tested, check=declared, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
     return findings_of(kernel.name, result.findings)
 
 
 @contextmanager
-def _program(launch: Prepared) -> Iterator[sim.SimulatedModule]:
-    """Provide the program to check.
+def _tested(launch: Prepared) -> Iterator[dict[str, Any]]:
+    """Provide the options of `Prepared.run` that choose the program to check.
 
     If a parameter is a structure, this is usually a program that also tests the indices of members
     that are arrays. The variables of the module keep their values, and get the new ones.
     """
-    kernel = launch.kernel
+    kernel, untested = launch.kernel, launch.program
     names = [p.name for p in kernel.signature.parameters if p.kind == "struct"]
-    checked = kernel._module.checked_program(launch.device, names) if names else None
-    if checked is None:
-        yield launch.program
+    tested = kernel._module.tested_program(launch.device, names) if names else None
+    if tested is None:
+        yield {}
         return
-    variables = [name for name, *_ in checked.variables()]
-    for name in variables:
-        checked.write_variable(name, launch.program.read_variable(name))
+    for name, own in tested.variables.items():
+        tested.program.write_variable(own, untested.read_variable(name))
     try:
-        yield checked
+        yield {"program": tested.program, "entry": tested.entries[kernel.entry]}
     finally:
-        for name in variables:
-            launch.program.write_variable(name, checked.read_variable(name))
+        for name, own in tested.variables.items():
+            untested.write_variable(name, tested.program.read_variable(own))
 
 
 def _masks(

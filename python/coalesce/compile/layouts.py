@@ -70,7 +70,7 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | Array | Paramete
             if die.tag != "DW_TAG_subprogram":
                 continue
             names = _text(die, "DW_AT_MIPS_linkage_name"), _text(die, "DW_AT_name")
-            if _comparable(entry) in map(_comparable, names):
+            if comparable(entry) in map(comparable, names):
                 reader = _Reader()
                 return [
                     reader.type(child)
@@ -80,7 +80,7 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | Array | Paramete
     return []
 
 
-def _comparable(name: str) -> str:
+def comparable(name: str) -> str:
     """Remove the names of anonymous namespaces from a mangled name, so that names can be compared.
 
     Each compilation chooses different names for anonymous namespaces.

@@ -51,12 +51,13 @@ struct chain<Last> {
     enum : int { known = Last::known };
 };
 
-// Returns the index as a number that is small enough for the arithmetic below.
+// Returns the index as a number that is small enough for the arithmetic below. An unsigned index of
+// 64 bits counts as signed, because addresses have 64 bits: size_t(-1) is the element before.
 template <class I>
 __device__ constexpr long long number(I i) {
     constexpr long long most = 1ll << 40;
-    if (i > I(0)) return (unsigned long long)(i) > most ? most : (long long)(i);
-    return (long long)(i) < -most ? -most : (long long)(i);
+    const long long at = (long long)(i);
+    return at > most ? most : at < -most ? -most : at;
 }
 
 // Each function returns the last index unchanged. An index may be larger than its extent if the

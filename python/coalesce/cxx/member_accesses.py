@@ -20,12 +20,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coalesce.cxx.declarations import closing
-from coalesce.cxx.file_layout import layout_of
+from coalesce.cxx.file_layout import WORD, layout_of
 
 HEADER = "coalesce_members.h"
 
 _MEMBER = re.compile(r"\s*\.\s*([A-Za-z_]\w*)")
 _SUBSCRIPT = re.compile(r"\s*\[")
+_PARAMETERS = re.compile(r"\s*\w+\(([^)]*)\)")  # of a macro, after the word "define"
 _ASSERTION = re.compile(r"\b(?:static_)?assert\s*\(")
 # What may follow an expression that is written to, and what may precede it.
 _WRITES = re.compile(r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
@@ -65,22 +66,30 @@ def with_tests(source: str, names: Iterable[str]) -> tuple[str, list[MemberAcces
     wanted = "|".join(re.escape(name) for name in names)
     if not wanted or "[" not in source:
         return source, []
-    bare = layout_of(source).bare
-    hidden = [(m.start(), closing(bare, m.end())) for m in _ASSERTION.finditer(bare)]
+    layout = layout_of(source)
+    bare = layout.bare
+    # Where not to look for names: the start, the end, and the names ("" stands for all names). A
+    # failed assertion shows its text. A parameter of a macro may stand for any expression.
+    hidden = [(m.start(), closing(bare, m.end()), "") for m in _ASSERTION.finditer(bare)]
+    hidden += [
+        (directive.start, directive.end, macro[1])
+        for directive in layout.directives
+        if directive.kind == "define" and (macro := _PARAMETERS.match(directive.text))
+    ]
     accesses: list[MemberAccess] = []
     added: list[tuple[int, str]] = []  # texts, and the places at which they are inserted
     for match in re.compile(rf"\b(?:{wanted})\b(?=\s*\.)").finditer(bare):
         start = match.start()
         if _QUALIFIED.search(bare, max(0, start - 40), start):
             continue
-        if any(first <= start < last for first, last in hidden):
-            continue  # a failed assertion shows its text
+        own = [hide for first, last, hide in hidden if first <= start < last]
+        if any(not hide or match[0] in WORD.findall(hide) for hide in own):
+            continue
+        if _ADDRESS.search(bare, max(0, start - 40), start):
+            continue
         parts, end = _chain(bare, match.end())
         for number, part in enumerate(parts[1:], 1):
             if not part.indices:
-                continue
-            is_last = number + 1 == len(parts)
-            if is_last and _ADDRESS.search(bare, max(0, start - 40), start):
                 continue
             call = _test(bare, start, parts[: number + 1], len(accesses))
             if call is None:

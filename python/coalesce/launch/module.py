@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,22 @@ from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import forks
 from coalesce.common.errors import CompileError
 from coalesce.compile import cubin, disassembler, nvrtc, whole_file
-from coalesce.compile.layouts import Array, Structure, of_parameters
+from coalesce.compile.layouts import Array, Structure, comparable, of_parameters
 from coalesce.cxx import compiled_types, member_accesses, signature
 from coalesce.cxx.host_code import DeviceCode
 from coalesce.cxx.signature import Parameter
+
+
+@dataclass(frozen=True)
+class TestedProgram:
+    """A program for a check, with tests of the indices of array members.
+
+    Each compilation may give other names to kernels and variables in anonymous namespaces.
+    """
+
+    program: Any  # sim.SimulatedModule
+    entries: Mapping[str, str]  # from the name of each kernel in the module to its name here
+    variables: Mapping[str, str]  # the same for the variables
 
 
 class Module:
@@ -70,8 +83,8 @@ class Module:
         self.is_ptx = signature.is_ptx(source)
         self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
         self._programs: dict[str, Any] = {}  # the programs on the simulator, by device
-        # The programs for checks, by device and names of parameters (see `checked_program`).
-        self._checked: dict[tuple[str, tuple[str, ...]], Any] = {}
+        # The programs for checks, by device and names of parameters (see `tested_program`).
+        self._tested: dict[tuple[str, tuple[str, ...]], TestedProgram | None] = {}
         self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
         self._structures: dict[str, list[Structure | Array | Parameter]] = {}  # by entry
         # Two threads that launch a new kernel must get the same module, or each would have its own
@@ -221,19 +234,19 @@ class Module:
                 self._programs[device.name] = program
             return program
 
-    def checked_program(self, device: Device, names: Sequence[str]) -> Any:
-        """Return a program for a check, with tests of the indices of array members.
+    def tested_program(self, device: Device, names: Sequence[str]) -> TestedProgram | None:
+        """Return a program with tests of the indices of array members.
 
         `names` are the names of the parameters that are structures. If the source has no accesses
         to test, or cannot be compiled with the tests, return None. The result has its own copy of
         the module's variables.
         """
         key = device.name, tuple(names)
-        if key not in self._checked:
-            self._checked[key] = self._with_tests(device, names)
-        return self._checked[key]
+        if key not in self._tested:
+            self._tested[key] = self._with_tests(device, names)
+        return self._tested[key]
 
-    def _with_tests(self, device: Device, names: Sequence[str]) -> Any:
+    def _with_tests(self, device: Device, names: Sequence[str]) -> TestedProgram | None:
         if self.is_ptx:
             return None
         compiled = self.compiled(device)
@@ -266,8 +279,12 @@ class Module:
             self.file_in_ptx,
             [(access.array, access.verb) for access in accesses],
         )
-        same = program.variables() == self.program(device).variables()
-        return program if same and program.entries == self.program(device).entries else None
+        untested = self.program(device)
+        entries = _matched([(e,) for e in untested.entries], [(e,) for e in program.entries])
+        variables = _matched(untested.variables(), program.variables())
+        if entries is None or variables is None:
+            return None
+        return TestedProgram(program, entries, variables)
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
         """Return a function that returns the machine code as text.
@@ -290,6 +307,20 @@ class Module:
                 module = cuda.LoadedModule(device.ordinal, image, self.filename)
                 self._loaded[device.name] = module
             return module
+
+
+def _matched(
+    first: Sequence[tuple[Any, ...]], second: Sequence[tuple[Any, ...]]
+) -> dict[str, str] | None:
+    """Return a dict from the names in `first` to the names in `second`.
+
+    Each item has a name and properties. If the lists are not equal, except for the names of
+    anonymous namespaces, return None.
+    """
+    a, b = ([(comparable(name), *rest) for name, *rest in items] for items in (first, second))
+    if a != b:
+        return None
+    return {old[0]: new[0] for old, new in zip(first, second, strict=True)}
 
 
 @lru_cache(maxsize=1)

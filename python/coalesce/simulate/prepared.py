@@ -58,17 +58,18 @@ class Prepared:
         self,
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,
         program: sim.SimulatedModule | None = None,
+        entry: str = "",
         **options: Any,
     ) -> sim.LaunchResult:
         """Simulate the launch. The kernel writes its results into the arrays of the arguments.
 
         `undefined` is a dict from the position of an argument (0 for the first) to a mask. The mask
         has an element for each byte of the argument's array: True if this byte was never written.
-        `program` is the program to run, if it is not the one of the kernel. `options` are passed
-        to ``Program.launch``.
+        `program` is the program to run, if it is not the kernel's own, and `entry` is the name of
+        the kernel in it. `options` are passed to ``Program.launch``.
         """
         return (program or self.program).launch(
-            self.kernel.entry,
+            entry or self.kernel.entry,
             self.grid,
             self.block,
             self.shared_bytes,
