@@ -273,6 +273,9 @@ def test_text():
     assert accesses == [MemberAccess("s.a", "read"), MemberAccess("s.b.c", "write")]
     assert "s.p->q[3]" in text
     assert with_tests("t.a[i]; ss.a[i]; x.s.a[i]; n::s.a[i]; s.a(i)[0]", ["s"])[1] == []
+    spaces = " " * 100
+    assert with_tests(f"x.{spaces}s.a[i]; &{spaces}( s.a[i]); addressof (s.a[i])", ["s"])[1] == []
+    assert len(with_tests("x && s.a[i]; (s.a[i]); return s.a[i];", ["s"])[1]) == 3
     assert with_tests("s.a[i]", []) == ("s.a[i]", [])
 
 
@@ -340,3 +343,62 @@ def test_from_one_parameter_into_the_next():
     assert not coalesce.Kernel(either, "k").check(1, 32, argument, argument, out, np.int32(5))
     offset = GRID_CONSTANT.replace("AT", "s.a - n").replace("= a[", "= a[n + ")
     assert not coalesce.Kernel(offset, "k").check(1, 4, argument, argument, out, np.int32(5))
+
+
+ADDRESSES = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .align 4 .b8 s[20], .param .align 4 .b8 t[20], .param .u64 out,
+                  .param .u64 .ptr .global .align 8 pointers, .param .u64 by)
+{
+    .reg .pred %p;
+    .reg .b32 %x, %i;
+    .reg .b64 %s, %t, %a, %out, %pointers, %by;
+    ld.param.u64 %out, [out];
+    ld.param.u64 %pointers, [pointers];
+    ld.param.u64 %by, [by];
+    mov.b64 %s, s;
+    mov.b64 %t, t;
+    mov.u32 %i, %tid.x;
+    setp.eq.u32 %p, %i, 99;
+    STATEMENTS
+    st.global.u32 [%out], %x;
+    ret;
+}
+"""
+# Each row has PTX that reads an integer from the parameter s, and whether it certainly leaves s.
+LEAVES = {
+    "an offset": ("add.s64 %a, %s, 20; ld.param.u32 %x, [%a];", True),
+    "an offset in the address": ("add.s64 %a, %s, 4; ld.param.u32 %x, [%a+16];", True),
+    "a generic address": ("cvta.param.u64 %s, %s; add.s64 %a, %s, 20; ld.u32 %x, [%a];", True),
+    "an index": ("mad.wide.u32 %a, %i, 4, %s; ld.param.u32 %x, [%a+20];", True),
+    "the last element": ("add.s64 %a, %s, 16; ld.param.u32 %x, [%a];", False),
+    "the address of either": ("selp.b64 %a, %s, %t, %p; ld.param.u32 %x, [%a];", False),
+    "an address in either case": (
+        "mov.b64 %a, %t; @%p mov.b64 %a, %s; ld.param.u32 %x, [%a];",
+        False,
+    ),
+    "an address from memory": (
+        """cvta.param.u64 %s, %s; cvta.param.u64 %t, %t; st.global.u64 [%pointers], %t;
+        ld.global.u64 %a, [%pointers]; @%p mov.b64 %a, %s; ld.u32 %x, [%a];""",
+        False,
+    ),
+    "the distance of two addresses": (
+        "sub.s64 %a, %t, %s; add.s64 %a, %s, %a; ld.param.u32 %x, [%a];",
+        False,
+    ),
+    "a distance from a parameter": ("add.s64 %a, %s, %by; ld.param.u32 %x, [%a];", False),
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_addresses_of_parameters_in_ptx(name):
+    statements, leaves = LEAVES[name]
+    kernel = coalesce.Kernel(ADDRESSES.replace("STATEMENTS", statements), "k")
+    structure = np.zeros((), np.dtype([("a", "i4", 5)]))
+    out, pointers = np.zeros(1, np.int32), np.zeros(1, np.uint64)
+    findings = kernel.check(1, 1, structure[()], structure[()], out, pointers, np.int64(20))
+    assert [f.title for f in findings] == (
+        ["read of 4 bytes past the end of parameter 1 of the kernel"] if leaves else []
+    )

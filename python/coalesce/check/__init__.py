@@ -42,7 +42,8 @@ class Access:
     text : str
         The text of the line.
     instruction : str
-        The PTX instruction.
+        The PTX instruction. It is empty for an index outside a member of a structure, because the
+        check tests the source, and not the PTX, for this mistake.
     thread, block : tuple of int
         The threadIdx and the blockIdx of the thread, as (x, y, z).
     """
@@ -91,9 +92,11 @@ class Finding:
     details : tuple of str
         More lines, such as the array and the index, or the missing synchronization.
     space : str
-        ``"global"``, ``"shared"`` or ``"local"``. It is ``""`` if the finding is not about memory.
+        ``"global"``, ``"shared"`` or ``"local"``. It is ``""`` if the finding is not about memory,
+        or if it is about a parameter that is a structure.
     array : str
-        The name of the argument or of the shared variable. It is ``""`` if there is none.
+        The name of the argument or of the shared variable, or a member of a structure, such as
+        ``"s.a"``. It is ``""`` if there is none.
     index : tuple of int
         The index of the element. It is empty if the access is out of bounds, or if the shape is not
         known.
@@ -101,7 +104,7 @@ class Finding:
         The distance in bytes from the start of the array. Without an array, it is the distance from
         the start of the memory `space`.
     bytes : int
-        The number of bytes that each thread accesses.
+        The number of bytes that each thread accesses. It is 0 for a member of a structure.
     first, second : Access or None
         A race has two accesses, in the order in which the simulator executed them. Other findings
         have only `first`, or no access.

@@ -30,10 +30,10 @@ _PARAMETERS = re.compile(r"\s*\w+\(([^)]*)\)")  # of a macro, after the word "de
 _ASSERTION = re.compile(r"\b(?:static_)?assert\s*\(")
 # What may follow an expression that is written to, and what may precede it.
 _WRITES = re.compile(r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
-_WRITTEN = re.compile(r"(?:\+\+|--)\s*\(?\s*\Z")
+_WRITTEN = re.compile(r"(?:\+\+|--)\Z")
 # What precedes a name that is itself a member, or an expression whose address is taken.
-_QUALIFIED = re.compile(r"(?:\.|->|::)\s*\Z")
-_ADDRESS = re.compile(r"(?<!&)&[\s(]*\Z")
+_QUALIFIED = re.compile(r"(?:\.|->|::)\Z")
+_ADDRESS = re.compile(r"(?:(?<!&)&|\baddressof)\Z")
 # An index that may be evaluated twice: it has no calls, assignments, subscripts or literals with
 # quotes.
 _REPEATABLE = re.compile(r"(?:(?!\+\+|--)[\w\s.+\-*/%<>&|^?:~])+")
@@ -80,12 +80,11 @@ def with_tests(source: str, names: Iterable[str]) -> tuple[str, list[MemberAcces
     added: list[tuple[int, str]] = []  # texts, and the places at which they are inserted
     for match in re.compile(rf"\b(?:{wanted})\b(?=\s*\.)").finditer(bare):
         start = match.start()
-        if _QUALIFIED.search(bare, max(0, start - 40), start):
+        before = _text_before(bare, start)
+        if _QUALIFIED.search(before) or _ADDRESS.search(before):
             continue
         own = [hide for first, last, hide in hidden if first <= start < last]
         if any(not hide or match[0] in WORD.findall(hide) for hide in own):
-            continue
-        if _ADDRESS.search(bare, max(0, start - 40), start):
             continue
         parts, end = _chain(bare, match.end())
         for number, part in enumerate(parts[1:], 1):
@@ -94,7 +93,7 @@ def with_tests(source: str, names: Iterable[str]) -> tuple[str, list[MemberAcces
             call = _test(bare, start, parts[: number + 1], len(accesses))
             if call is None:
                 continue
-            writes = _WRITES.match(bare, end) or _WRITTEN.search(bare, max(0, start - 40), start)
+            writes = _WRITES.match(bare, end) or _WRITTEN.search(before)
             array = "".join(bare[start : part.end].split())
             accesses.append(MemberAccess(array, "write" if writes else "read"))
             first, last = part.indices[-1]
@@ -105,6 +104,13 @@ def with_tests(source: str, names: Iterable[str]) -> tuple[str, list[MemberAcces
         text += [source[place:at], new]
         place = at
     return "".join([*text, source[place:]]), accesses
+
+
+def _text_before(text: str, place: int) -> str:
+    """Return a few characters before a place, without the spaces and parentheses at their end."""
+    while place > 0 and text[place - 1] in " \t\r\n\v\f\\(":
+        place -= 1
+    return text[max(0, place - 20) : place]
 
 
 def _chain(text: str, end: int) -> tuple[list[_Part], int]:

@@ -261,9 +261,9 @@ class Module:
         options, _ = nvrtc.without_arch(list(self.options))
         try:
             again = nvrtc.compile_cuda(
-                tested,
+                f'#include "{header}"\n#line 1\n{tested}',  # the lines keep their numbers
                 arch=compiled.arch.replace("sm_", "compute_"),
-                options=[*options, f"--pre-include={header}"],
+                options=options,
                 name=self.filename,
                 headers={**headers, header: member_tests()},
                 expressions=list(compiled.lowered),
