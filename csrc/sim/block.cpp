@@ -61,6 +61,7 @@ void start(Block& block, uint64_t linear) {
         w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;
         w.paths.clear();
         w.joins.clear();
+        w.join_lists.clear();
         w.free_joins.clear();
         w.async_open.clear();
         w.async_groups.clear();

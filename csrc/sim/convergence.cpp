@@ -8,10 +8,14 @@
 //
 // The scheduler works with paths and joins (warp.hpp). A path is a group of lanes that execute
 // together. A join is a place where paths wait for each other. The simulator represents each
-// barrier by a join, at which lanes arrive with BSYNC. A path lists the joins of all barriers that
-// store its lanes, the innermost first. A branch splits a path, but creates no join. Lanes that
-// used BREAK still refer to the join that they left. Therefore a join is freed only when no path
-// refers to it.
+// barrier by a join, at which lanes arrive with BSYNC. A path refers to the innermost barrier that
+// stores its lanes, and the parents of this join are the outer barriers. A branch splits a path,
+// but creates no join. Lanes that used BREAK still refer to the join that they left. Therefore a
+// join is freed only when no path refers to it.
+//
+// WARPSYNC combines paths into one path, also if the paths refer to different joins. It changes no
+// join: each lane still belongs to the barriers that store it. So the new path refers to a list of
+// the joins. The first BSSY after this creates a join whose parent is the list.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -27,58 +31,48 @@ namespace {
 
 constexpr size_t many_joins = 24;
 
+// Frees the joins and the lists of joins to which no path refers.
 void collect_joins(Warp& w) {
-    std::vector<bool> named(w.joins.size(), false);
-    const auto name = [&](auto&& self, int32_t j) -> void {
-        for (; j >= 0 && !named[size_t(j)]; j = w.joins[size_t(j)].parent) {
-            named[size_t(j)] = true;
-            self(self, w.joins[size_t(j)].next);
-        }
+    std::vector<bool> used(w.joins.size());
+    const auto use = [&](auto&& self, JoinReference at) -> void {
+        for (; at.one >= 0 && !used[size_t(at.one)]; at = w.joins[size_t(at.one)].parent)
+            used[size_t(at.one)] = true;
+        if (at.list < 0 || used[size_t(at.list)]) return;
+        used[size_t(at.list)] = true;
+        self(self, w.join_lists[size_t(at.list)].first);
+        self(self, w.join_lists[size_t(at.list)].rest);
     };
-    name(name, w.current.join);
-    for (const Path& p : w.paths) name(name, p.join);
+    use(use, w.current.join);
+    for (const Path& p : w.paths) use(use, p.join);
     // When the lanes that wait at a join continue, they belong to the parent of the join. So the
     // parent is still in use.
     for (const Join& j : w.joins) {
-        if (j.arrived) name(name, j.parent);
+        if (j.arrived) use(use, j.parent);
     }
     w.free_joins.clear();
     for (size_t j = 0; j < w.joins.size(); ++j) {
-        if (!named[j] && w.joins[j].arrived == 0) w.free_joins.push_back(int32_t(j));
+        if (!used[j] && w.joins[j].arrived == 0) w.free_joins.push_back(int32_t(j));
     }
 }
 
 // Calls visit(j, part) for each innermost barrier j with this number that stores some of the lanes;
-// `part` are these lanes. `first` is the innermost join of all the lanes. Returns the lanes that no
+// `part` are these lanes. `at` is the innermost join of all the lanes. Returns the lanes that no
 // such barrier stores.
 template <class Visit>
-LaneMask for_each_barrier(Warp& w, int8_t number, int32_t first, LaneMask lanes, Visit&& visit) {
-    for (int32_t j = first; j >= 0 && lanes;) {
-        const Join join = w.joins[size_t(j)];
+LaneMask for_each_barrier(Warp& w, int8_t number, JoinReference at, LaneMask lanes, Visit&& visit) {
+    while (at.one >= 0 && lanes) {
+        const Join join = w.joins[size_t(at.one)];
         const LaneMask part = join.pending & lanes;
-        if (join.links) {
-            lanes &= ~part | for_each_barrier(w, number, join.parent, part, visit);
-            j = join.next;
-            continue;
-        }
         if (join.barrier == number && part) {
-            visit(j, part);
+            visit(at.one, part);
             lanes &= ~part;
         }
-        j = join.parent;
+        at = join.parent;
     }
-    return lanes;
-}
-
-// Calls visit(join, part) for each join to which lanes of the path refer, and the lanes that do.
-template <class Visit>
-void for_each_join(const Warp& w, const Path& path, Visit&& visit) {
-    if (path.join < 0 || !w.joins[size_t(path.join)].links) return visit(path.join, path.mask);
-    for (int32_t j = path.join; j >= 0;) {
-        const Join link = w.joins[size_t(j)];
-        if (link.pending & path.mask) visit(link.parent, link.pending & path.mask);
-        j = link.next;
-    }
+    if (at.list < 0) return lanes;
+    const auto& [mask, first, rest] = w.join_lists[size_t(at.list)];
+    lanes &= ~mask | for_each_barrier(w, number, first, lanes & mask, visit);
+    return for_each_barrier(w, number, rest, lanes, visit);
 }
 
 }  // namespace
@@ -86,22 +80,27 @@ void for_each_join(const Warp& w, const Path& path, Visit&& visit) {
 void merge_path(Warp& w, const Path& other) {
     if (other.join != w.current.join) {
         // No joins are collected here, because `other` is not among the paths of the warp.
-        std::vector<std::pair<int32_t, LaneMask>> references;
-        const auto add = [&](int32_t join, LaneMask lanes) {
+        std::vector<std::pair<JoinReference, LaneMask>> references;
+        // Adds the joins to which these lanes refer.
+        const auto add = [&](auto&& self, JoinReference at, LaneMask lanes) -> void {
+            if (!lanes) return;
+            if (at.list >= 0) {
+                const auto& [mask, first, rest] = w.join_lists[size_t(at.list)];
+                self(self, first, lanes & mask);
+                return self(self, rest, lanes & ~mask);
+            }
             for (auto& [known, its] : references)
-                if (known == join) return void(its |= lanes);
-            references.emplace_back(join, lanes);
+                if (known == at) return void(its |= lanes);
+            references.emplace_back(at, lanes);
         };
-        for_each_join(w, w.current, add);
-        for_each_join(w, other, add);
-        int32_t list = -1;
+        add(add, w.current.join, w.current.mask);
+        add(add, other.join, other.mask);
+        JoinReference list;
         for (const auto& [join, lanes] : references) {
-            Join link;
-            link.pending = lanes;
-            link.parent = join;
-            link.explicit_only = link.links = true;
-            link.next = list;
-            list = new_join(w, link);
+            const int32_t at = new_join(w, {}).one;  // only its index is used
+            w.join_lists.resize(w.joins.size());
+            w.join_lists[size_t(at)] = {lanes, join, list};
+            list = {.list = at};
         }
         w.current.join = references.size() == 1 ? references[0].first : list;
     }
@@ -114,10 +113,9 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
     // The parent of the new join is the innermost barrier that still applies to these lanes. Other
     // barriers are skipped: the lanes have left them with BREAK, or have set the same barrier
     // earlier and never executed BSYNC.
-    int32_t parent = w.current.join;
-    while (parent >= 0) {
-        const Join& join = w.joins[size_t(parent)];
-        if (join.links) break;
+    JoinReference parent = w.current.join;
+    while (parent.one >= 0) {
+        const Join& join = w.joins[size_t(parent.one)];
         const bool again =
             join.barrier == barrier.number && !(join.pending & ~lanes) && !(join.kept & lanes);
         if ((join.pending & lanes) && !again) break;
@@ -139,10 +137,10 @@ void set_barrier(Warp& w, const Op& op, uint32_t at) {
 void sync_barrier(Warp& w, const Op& op, uint32_t at) {
     const LaneMask lanes = w.current.mask;
     const int8_t number = op.get<ReconvergenceBarrier>().number;
-    const int32_t innermost = w.current.join;
+    const JoinReference innermost = w.current.join;
     w.yielded &= ~lanes;
-    if (innermost >= 0) {
-        Join& join = w.joins[size_t(innermost)];
+    if (innermost.one >= 0) {
+        Join& join = w.joins[size_t(innermost.one)];
         if (join.barrier == number && join.pending == lanes && join.arrived == 0) {
             // All lanes for which the join waits are active at this instruction. So they need not
             // wait: they continue as if they had never diverged.

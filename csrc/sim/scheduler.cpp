@@ -16,15 +16,15 @@ constexpr uint32_t max_call_depth = 10000;
 
 }  // namespace
 
-int32_t new_join(Warp& w, const Join& join) {
+JoinReference new_join(Warp& w, const Join& join) {
     if (w.free_joins.empty()) {
         w.joins.push_back(join);
-        return int32_t(w.joins.size()) - 1;
+        return {int32_t(w.joins.size()) - 1};
     }
     const int32_t at = w.free_joins.back();
     w.free_joins.pop_back();
     w.joins[size_t(at)] = join;
-    return at;
+    return {at};
 }
 
 // Tests whether all lanes for which a join waits have arrived. If so, they continue together as one
@@ -35,14 +35,7 @@ bool release_if_complete(Warp& w, int32_t at) {
     // In machine code, paths may still refer to a join that they left (convergence.cpp).
     if (!w.block->program->conventions.explicit_reconvergence) w.free_joins.push_back(at);
     w.joins[size_t(at)].pending = w.joins[size_t(at)].arrived = 0;
-    if (join.arrived) {
-        Path path;
-        path.pc = join.pc;
-        path.mask = join.arrived;
-        path.join = join.parent;
-        path.frame = join.frame;
-        place(w, path);
-    }
+    if (join.arrived) place(w, {join.pc, join.arrived, join.parent, join.frame});
     return true;
 }
 
@@ -56,11 +49,11 @@ namespace {
 // The lanes of the running path diverge now. Returns the join (a place where lanes wait for each
 // other) at which they reconverge, at op `reconvergence`. If lanes leave a loop in different
 // iterations, all of them get the same join.
-int32_t join_at(Warp& w, uint32_t reconvergence) {
-    const int32_t current = w.current.join;
+JoinReference join_at(Warp& w, uint32_t reconvergence) {
+    const JoinReference current = w.current.join;
     if (reconvergence == no_op) return current;
-    if (current >= 0) {
-        const Join& join = w.joins[size_t(current)];
+    if (current.one >= 0) {
+        const Join& join = w.joins[size_t(current.one)];
         if (!join.explicit_only && join.pc == reconvergence) return current;
     }
     return new_join(w, {reconvergence, w.current.mask, 0, current, w.current.frame, false});
@@ -138,9 +131,9 @@ void call_builtin(Warp& w, const CallSite& site, const Op& op) {
 }  // namespace
 
 void place(Warp& w, const Path& path) {
-    if (path.join >= 0) {
-        const Join& join = w.joins[size_t(path.join)];
-        if (!join.explicit_only && join.pc == path.pc) return arrive(w, path.join, path.mask);
+    if (path.join.one >= 0) {
+        const Join& join = w.joins[size_t(path.join.one)];
+        if (!join.explicit_only && join.pc == path.pc) return arrive(w, path.join.one, path.mask);
     }
     // If lanes that come from different branches reach the same op, they continue together. In
     // machine code they do not: there, only BSYNC makes lanes reconverge.
@@ -175,11 +168,11 @@ void run_path(Warp& w, const Path& path) {
 
 void go_to(Warp& w, uint32_t pc) {
     w.current.pc = pc;
-    if (w.current.join < 0) return;
-    const Join& join = w.joins[size_t(w.current.join)];
+    if (w.current.join.one < 0) return;
+    const Join& join = w.joins[size_t(w.current.join.one)];
     if (join.explicit_only || join.pc != pc) return;
     w.running = false;
-    arrive(w, w.current.join, w.current.mask);
+    arrive(w, w.current.join.one, w.current.mask);
 }
 
 void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint32_t reconvergence) {
@@ -197,25 +190,30 @@ void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint3
 
 namespace {
 
-// No join waits any more for these lanes, which leave the kernel. `j` is their innermost join.
-void stop_waiting_for(Warp& w, int32_t j, LaneMask lanes) {
-    for (; j >= 0; j = w.joins[size_t(j)].parent) {
-        Join& join = w.joins[size_t(j)];
+// No join waits any more for these lanes, which leave the kernel. `at` is their innermost join.
+void stop_waiting_for(Warp& w, JoinReference at, LaneMask lanes) {
+    while (at.one >= 0) {
+        Join& join = w.joins[size_t(at.one)];
         join.pending &= ~lanes;
-        if (join.next >= 0) stop_waiting_for(w, join.next, lanes);
+        at = join.parent;
     }
+    if (at.list < 0) return;
+    stop_waiting_for(w, w.join_lists[size_t(at.list)].first, lanes);
+    stop_waiting_for(w, w.join_lists[size_t(at.list)].rest, lanes);
 }
 
-// Lanes have left the kernel. Other lanes may wait for them at the innermost join. Then they can
-// continue now. If no lanes wait at a join, the join is removed. Then the next outer join is tested
-// in the same way.
-void release_outer_joins(Warp& w, int32_t j) {
-    while (j >= 0) {
-        const Join join = w.joins[size_t(j)];
-        if (join.next >= 0) release_outer_joins(w, join.next);
-        if (!join.links && (!release_if_complete(w, j) || join.arrived)) break;
-        j = join.parent;
+// Lanes have left the kernel. Other lanes may wait for them at the innermost join `at`. Then they
+// can continue now. If no lanes wait at a join, the join is removed. Then the next outer join is
+// tested in the same way.
+void release_outer_joins(Warp& w, JoinReference at) {
+    while (at.one >= 0) {
+        const Join join = w.joins[size_t(at.one)];
+        if (!release_if_complete(w, at.one) || join.arrived) return;
+        at = join.parent;
     }
+    if (at.list < 0) return;
+    release_outer_joins(w, w.join_lists[size_t(at.list)].rest);
+    release_outer_joins(w, w.join_lists[size_t(at.list)].first);
 }
 
 }  // namespace
@@ -262,7 +260,7 @@ void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
 }
 
 void return_from_function(Warp& w) {
-    int32_t at = w.current.join;
+    const int32_t at = w.current.join.one;
     const Join& join = w.joins[size_t(at)];
     const Program& program = *w.block->program;
     // The call is the op before the return address.
@@ -293,7 +291,7 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
         // The lanes call different functions. The lanes that call the first function continue now.
         // The other lanes execute this op again later. After their calls, all of these lanes
         // reconverge.
-        const int32_t join = join_at(w, at + 1);
+        const JoinReference join = join_at(w, at + 1);
         Path others = w.current;
         others.join = join;
         others.pc = at;
@@ -351,7 +349,7 @@ bool reconverge_members(Warp& w, const Op& op, uint32_t at) {
         // warp, and each group executes the op separately. After WARPSYNC.EXCLUSIVE, each group
         // continues separately until the next BSYNC.
         const bool splits = splits_groups(op);
-        const int32_t join = splits ? w.current.join : join_at(w, at + 1);
+        const JoinReference join = splits ? w.current.join : join_at(w, at + 1);
         Path others = w.current;
         others.join = join;
         others.pc = at;
@@ -433,11 +431,7 @@ bool release_join(Warp& w, Accepts&& accepts) {
         const bool free =
             std::find(w.free_joins.begin(), w.free_joins.end(), int32_t(j)) != w.free_joins.end();
         if (free || join.arrived == 0 || join.arrived == join.pending || !accepts(join)) continue;
-        Path path;
-        path.pc = join.pc;
-        path.mask = join.arrived;
-        path.join = join.parent;
-        path.frame = join.frame;
+        const Path path{join.pc, join.arrived, join.parent, join.frame};
         join.pending &= ~join.arrived;
         join.arrived = 0;
         w.released_early = true;

@@ -29,8 +29,8 @@ void start(Block& block, uint64_t linear);
 void arrive(Warp& w, int32_t join, LaneMask lanes);
 bool release_if_complete(Warp& w, int32_t join);
 
-// Stores a join, and returns its number.
-int32_t new_join(Warp& warp, const Join& join);
+// Stores a join, and returns a reference to it.
+JoinReference new_join(Warp& warp, const Join& join);
 
 // The following functions are in convergence.cpp. They execute the machine instructions by which
 // lanes diverge and reconverge, such as BSSY and BSYNC.

@@ -9,6 +9,11 @@
 // for which the join waits have arrived, one path continues with all of them. A join does not wait
 // for lanes that exit.
 //
+// Joins are nested: a path refers to its innermost join, and each join refers to the next outer
+// join. Usually, all lanes of a path have the same innermost join. But in machine code, WARPSYNC
+// also combines paths whose innermost joins are different. Then the path refers to a list, which
+// says which lanes have which innermost join.
+//
 // Any path of a warp may run next. So a path that waits for a lock in a loop cannot prevent the
 // path that holds the lock from running. This is the independent thread scheduling of compute
 // capability 7.0 and later.
@@ -47,11 +52,26 @@ struct Frame {
 // What a path waits for.
 enum class Wait : uint8_t { none, barrier, lanes, cluster };
 
+// Says to which join lanes refer: to the same join, to different joins (see METHOD), or to none. If
+// they refer to none, both members are -1.
+struct JoinReference {
+    int32_t one = -1;   // for the same join: an index into Warp::joins
+    int32_t list = -1;  // for different joins: an index into Warp::join_lists
+    bool operator==(const JoinReference&) const = default;
+};
+
+// A list of joins: the lanes of `mask` refer to `first`, which is not a list. Other lanes refer to
+// `rest`, which is a list. If there are no other lanes, `rest` is none.
+struct JoinList {
+    LaneMask mask = 0;
+    JoinReference first, rest;
+};
+
 // Lanes that execute together (see METHOD).
 struct Path {
     uint32_t pc = 0;  // the number of an op
     LaneMask mask = 0;
-    int32_t join = -1;  // the innermost join: an index into Warp::joins, or -1
+    JoinReference join;  // the innermost join, or the innermost joins of different lanes
     Frame frame;
     Wait wait = Wait::none;
     uint8_t barrier = 0;   // for Wait::barrier: the number of the barrier
@@ -63,7 +83,7 @@ struct Join {
     uint32_t pc = 0;       // the op at which the lanes reconverge
     LaneMask pending = 0;  // the lanes for which the join waits, including those in `arrived`
     LaneMask arrived = 0;  // the lanes that wait here
-    int32_t parent = -1;   // the next outer join, or -1
+    JoinReference parent;  // the next outer join, or the next outer joins of different lanes
     Frame frame;
     // True if only the instructions ret and BSYNC let lanes arrive at this join. Otherwise lanes
     // also arrive when they reach pc.
@@ -71,11 +91,6 @@ struct Join {
     int8_t barrier = -1;  // for machine code: the number of the barrier, B0 to B15
     // for machine code: the lanes whose running function has saved its caller's barrier (BMOV)
     LaneMask kept = 0;
-    // After WARPSYNC, lanes that refer to different joins continue as one path. The path then
-    // refers to a list of joins that only link: each says that the lanes of `pending` refer to
-    // `parent`.
-    bool links = false;
-    int32_t next = -1;  // the next join of the list, or -1
 };
 
 // A pending cp.async of one warp instruction. The copy is performed when a thread waits for it. So
@@ -138,7 +153,10 @@ struct Warp {
     LaneMask expected = 0;
     LaneMask yielded = 0;  // for machine code: the lanes that executed YIELD after their last BSYNC
     std::vector<Path> paths;
+    // An index that is in use belongs either to a join or to a list of joins. `free_joins` has the
+    // indices that are not in use.
     std::vector<Join> joins;
+    std::vector<JoinList> join_lists;
     std::vector<int32_t> free_joins;
 
     std::vector<std::byte> registers;
