@@ -65,7 +65,8 @@ AccessCosts::AccessCosts(const sim::Program& program)
     : program_(program),
       regular_(program.instructions.size()),
       repeated_(program.instructions.size()),
-      sites_(program.instructions.size()) {}
+      sites_(program.instructions.size()),
+      repetitions_(program.instructions.size()) {}
 
 inline bool AccessCosts::Details::has_addresses_of(const sim::MemoryEvent& e) const {
     const int lane = std::countr_zero(e.mask);
@@ -150,6 +151,7 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
                     .shape = e.shape};
     }
     ++repeated.times;
+    describe(e, repeated);
     return repeated.wavefronts;
 }
 

@@ -14,6 +14,7 @@
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
 #include "sim/memory.hpp"
+#include "sim/repetition.hpp"
 
 namespace coalesce::analysis {
 
@@ -35,14 +36,24 @@ class AccessCosts {
         const Pattern pattern = pattern_of(e, global);
         if (pattern != irregular && (global || e.space == ptx::Space::shared) && !is_copy(e))
             [[likely]] {
-            ++regular_[e.pc].times[global][pattern];
-            return global ? 0 : pattern == uniform ? 1 : uint32_t(model::groups_of(e.bytes));
+            uint64_t& times = regular_[e.pc].times[global][pattern];
+            ++times;
+            const uint32_t wavefronts = global               ? 0
+                                        : pattern == uniform ? 1
+                                                             : uint32_t(model::groups_of(e.bytes));
+            const bool placed = global && pattern == consecutive;
+            repetitions_[e.pc] = {.stride = sim::lane_stride(e),
+                                  .place_bits = placed ? model::line_bytes - 1 : 0,
+                                  .wavefronts = wavefronts,
+                                  .times = &times};
+            return wavefronts;
         }
         // This is a short way for repeated accesses with a constant stride.
         if (e.shape == sim::Shape::strided && repeated_[e.pc] && !is_copy(e)) {
             Repeated& known = repeated_[e.pc]->repeated[hash_of(place_of(e), uint64_t(e.stride))];
             if (known.is_like(e)) {
                 ++known.times;
+                describe(e, known);
                 return known.wavefronts;
             }
         }
@@ -63,6 +74,10 @@ class AccessCosts {
     // excludes. These lanes copy nothing. But if the copy bypasses L1, Nsight Compute counts them,
     // too, with the addresses that are in their registers.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
+
+    // Returns for each instruction the access that add() added last, if it has a constant stride.
+    // If it is repeated, its counter can be increased instead of calling add() again.
+    [[nodiscard]] const sim::Repetition* repetitions() const { return repetitions_.data(); }
 
     // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
     [[nodiscard]] InstructionCounts of(size_t i) const;
@@ -155,9 +170,9 @@ class AccessCosts {
     // Returns the part of the first address that affects the cost of an access with a constant
     // stride. In global memory, this is the place in a line. In shared memory, all banks are alike,
     // so only the place in a word can matter.
-    static uint64_t place_of(const sim::MemoryEvent& e) {
-        const bool shared = e.space == ptx::Space::shared;
-        return e.first % (shared ? model::word_bytes : model::line_bytes);
+    static uint64_t place_of(const sim::MemoryEvent& e) { return e.first % unit_of(e); }
+    static uint64_t unit_of(const sim::MemoryEvent& e) {
+        return e.space == ptx::Space::shared ? model::word_bytes : model::line_bytes;
     }
     // Returns a hash of the place of an access and of the differences between its addresses. If one
     // access is a repetition of another (see Repeated), both have the same hash.
@@ -169,6 +184,19 @@ class AccessCosts {
 
     uint32_t add_irregular(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
+
+    // Describes the access `e`, which is remembered in `known`, as the last one of its instruction.
+    void describe(const sim::MemoryEvent& e, Repeated& known) {
+        if (e.shape == sim::Shape::scattered) {
+            repetitions_[e.pc] = {};
+            return;
+        }
+        repetitions_[e.pc] = {.stride = sim::lane_stride(e),
+                              .place_bits = unit_of(e) - 1,
+                              .place = known.place,
+                              .wavefronts = known.wavefronts,
+                              .times = &known.times};
+    }
 
     static bool is_copy(const sim::MemoryEvent& e) { return e.access == sim::Access::async_copy; }
     void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const;
@@ -187,6 +215,7 @@ class AccessCosts {
     // The remembered irregular accesses of each instruction, or null if it had none.
     std::vector<std::unique_ptr<Patterns>> repeated_;
     std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
+    std::vector<sim::Repetition> repetitions_;  // by instruction
     sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes
     // The instruction and the reading lanes of the current asynchronous copy.
     uint32_t copy_ = 0;

@@ -122,7 +122,18 @@ class BlockRequests {
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
-        if (e.space != ptx::Space::shared && !repeats(own, e)) add(warp, e);
+        if (e.space == ptx::Space::shared) return;
+        own.add_repeated_wavefronts(warp);
+        if (e.shape == sim::Shape::scattered || !is_expected(own, e.pc, sim::lane_stride(e), e.first))
+            add(warp, e);
+    }
+    // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
+    void add(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
+             uint64_t first) {
+        OfWarp& own = warps_[warp.index];
+        own.add_repeated_wavefronts(warp);
+        if (!is_expected(own, op.pc, stride, first))
+            add(warp, sim::event_of_words(op, ptx::Space::global, access, stride, first));
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
@@ -153,7 +164,14 @@ class BlockRequests {
         // the block is not compared.
         const MemoryRequest *next = nullptr, *end = nullptr;
         uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
+        uint64_t repeated_wavefronts = 0;  // those of the warp that have been added to `wavefronts`
         uint64_t operations = 0;
+
+        // Adds the wavefronts of accesses that were not announced.
+        void add_repeated_wavefronts(const sim::Warp& warp) {
+            wavefronts += warp.repeated_wavefronts - repeated_wavefronts;
+            repeated_wavefronts = warp.repeated_wavefronts;
+        }
 
         // Returns the next request that is expected. Before it, a pause may be expected, of as many
         // cycles as this warp has just paused. Returns null if another pause or no request is
@@ -178,22 +196,19 @@ class BlockRequests {
         [[nodiscard]] bool has(uint64_t address) const { return address - begin < bytes; }
     };
 
-    // Returns true if the access is the next request that is expected, and proceeds to the request
-    // after it. This is a short way for the most frequent accesses: their form is not `other`, and
-    // the instruction accesses the same array as before. For all others it returns false, and add()
-    // compares them.
-    [[nodiscard]] bool repeats(OfWarp& own, const sim::MemoryEvent& e) {
+    // Returns true if an access with a constant stride is the next request that is expected, and
+    // proceeds to the request after it. This is a short way for the most frequent accesses: their
+    // form is not `other`, and the instruction accesses the same array as before. For all others it
+    // returns false, and add() compares them.
+    [[nodiscard]] bool is_expected(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) const {
         const MemoryRequest* const request = own.expected();
-        if (!request || request->pc != e.pc || request->scattered ||
-            request->form == uint32_t(RequestForm::other) || e.shape == sim::Shape::scattered)
+        if (!request || request->pc != pc || request->scattered ||
+            request->form == uint32_t(RequestForm::other))
             return false;
-        const int64_t stride = e.shape == sim::Shape::strided   ? e.stride
-                               : e.shape == sim::Shape::uniform ? 0
-                                                                : e.bytes;
-        const uint64_t last = e.first + uint64_t(stride) * (sim::warp_size - 1);
-        const Origin& origin = origin_of_[e.pc];
-        if (request->stride != stride || e.first - origin.difference != request->first ||
-            !origin.has(e.first) || !origin.has(last))
+        const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
+        const Origin& origin = origin_of_[pc];
+        if (request->stride != stride || first - origin.difference != request->first ||
+            !origin.has(first) || !origin.has(last))
             return false;
         own.proceed(request);
         return true;

@@ -130,7 +130,8 @@ class CacheReplay {
 class CacheObserver {
   public:
     static constexpr sim::Hooks hooks =
-        sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::access;
+        sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::access |
+        sim::Hook::repeated;
 
     CacheObserver(const sim::Program& program, CacheReplay& replay, const CountObserver& counts)
         : program_(program), replay_(replay), counts_(counts) {}
@@ -162,6 +163,14 @@ class CacheObserver {
             select(w.block);
         if (current_requests_) [[likely]]
             current_requests_->add(w, e, counts_.wavefronts());
+    }
+
+    void repeated(const sim::Warp& w, const sim::Op& op, sim::Access access, int64_t stride,
+                  uint64_t first) {
+        if (w.block != current_) [[unlikely]]
+            select(w.block);
+        if (current_requests_) [[likely]]
+            current_requests_->add(w, op, access, stride, first);
     }
 
   private:

@@ -15,8 +15,9 @@ namespace coalesce::analysis {
 
 class CountObserver {
   public:
-    static constexpr sim::Hooks hooks = sim::Hook::segment | sim::Hook::diverged |
-                                        sim::Hook::access | sim::Hook::finish | sim::Hook::copied;
+    static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::segment |
+                                        sim::Hook::diverged | sim::Hook::access |
+                                        sim::Hook::finish | sim::Hook::copied;
 
     // If `groups` is not null, the counts of each block are also added to the block's group there.
     explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr)
@@ -25,6 +26,11 @@ class CountObserver {
           runs_(program.ops.size()),
           diverged_(program.instructions.size()),
           costs_(program) {}
+
+    // Observers that come after this one may set the pointers to null, if they need all events.
+    void start(sim::Block& block) {
+        for (sim::Warp& w : block.warps) w.repetitions = costs_.repetitions();
+    }
 
     void finish(const sim::Block& block) {
         if (groups_) groups_->take(block, *this);

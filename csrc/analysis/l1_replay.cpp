@@ -192,7 +192,7 @@ L1Result L1Replay::run() {
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(request + requests_ahead);
             const MemoryRequest r = shifted(*request);
-            if (!repeat(r)) replay(warp, r);
+            if (!replay_simple(r)) replay(warp, r);
         }
     }
     memory_.traffic = result_.traffic.size();
@@ -207,9 +207,9 @@ inline MemoryRequest L1Replay::shifted(MemoryRequest r) const {
     return r;
 }
 
-// Replays two simple kinds of requests: a pause, and a load that was replayed before and whose
-// lines are still in L1. Returns false for any other request.
-inline bool L1Replay::repeat(const MemoryRequest& r) {
+// Replays simple requests: a pause, and a load whose lines are alike, or which was replayed before
+// and whose lines are still in L1. Returns false for any other request.
+inline bool L1Replay::replay_simple(const MemoryRequest& r) {
     if (r.pc == MemoryRequest::pause) {
         result_.cycles += uint32_t(r.first);
         return true;
@@ -230,7 +230,10 @@ inline bool L1Replay::repeat(const MemoryRequest& r) {
     // With `&` instead of `&&`, the compiler needs only one branch.
     const bool known = (p.first == first) & (p.stride == r.stride) & (p.bytes == site.bytes) &
                        !(alike.first.sectors & ~p.sectors) & cache_.lines().is_intact(p.lines);
-    if (!known && !(alike.count && find(r, alike, p))) return false;
+    if (!known && !(alike.count && find(r, alike, p))) {
+        if (alike.count) load(r, alike, p);
+        return alike.count != 0;
+    }
     last_sectors_ = alike.count ? p.lines.count * model::sectors_in(alike.first.sectors) : p.loaded;
     cache_.load_again(p.lines, last_sectors_);
     const uint32_t lines = p.lines.count;
@@ -272,12 +275,77 @@ void L1Replay::add_atomic(const MemoryRequest& r) {
     atomics_->add(mask, sites_[r.pc].adds_floats, [&](int lane) { return addresses[lane]; });
 }
 
+// Replays a load, and remembers it in `p`.
+void L1Replay::load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p) {
+    model::SectoredCache& lines = cache_.lines();
+    lines.open(p.lines);
+    const uint64_t state = lines.state();
+    uint64_t missed = 0;
+    LineAccess a = alike.first;
+    for (int i = 0; i < alike.count; ++i, a.line += alike.step) {
+        const uint8_t sectors = cache_.load(a, p.lines.places[i]);
+        if (sectors) send(a, Traffic::Kind::read, sectors, r.pc, missed++);
+    }
+    const auto count = uint32_t(alike.count);
+    last_ = r;
+    last_lines_ = keeps_a_request_ ? count : 0;
+    last_cycles_ = count;
+    last_sectors_ = count * model::sectors_in(alike.first.sectors);
+    remember(r, alike.first.sectors, p, count, state);
+    add(r, count, missed);
+}
+
+// Sends a request for sectors of a line to L2. `before` is how many requests of the same instruction
+// were sent before.
+inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint8_t sectors, uint32_t pc,
+                           uint64_t before) {
+    if (before && result_.traffic.back().extend({.line = a.line,
+                                                 .time = result_.cycles,
+                                                 .pc = pc,
+                                                 .kind = kind,
+                                                 .sectors = sectors,
+                                                 .whole = a.whole}))
+        return;
+    // The members are written one by one to their final place. If they were written to another
+    // place and then copied from there, the host would have to wait for the writes.
+    Traffic& t = result_.traffic.emplace_back();
+    t.line = a.line;
+    t.time = result_.cycles;
+    t.pc = pc;
+    t.kind = kind;
+    t.sectors = sectors;
+    t.whole = a.whole;
+}
+
+// Remembers the last load, whose lines are at the places of `p`. L1 had the given state before.
+inline void L1Replay::remember(const MemoryRequest& r, uint8_t sectors, Pattern& p, uint32_t lines,
+                               uint64_t state) {
+    cache_.lines().close(p.lines, lines, state);
+    p.first = start_of(r);
+    p.stride = r.stride;
+    p.bytes = sites_[r.pc].bytes;
+    p.sectors = sectors;
+    p.cycles = last_cycles_;
+    p.loaded = last_sectors_;
+}
+
+// Counts the last request, of which `missed` lines were sent to L2.
+inline void L1Replay::add(const MemoryRequest& r, uint32_t lines, uint64_t missed) {
+    Misses& of_site = misses_[r.pc];
+    ++of_site.requests;
+    of_site.missed += missed != 0;
+    of_site.lines += missed;
+    of_site.cycles += last_cycles_;
+    result_.lines_sent += missed;
+    result_.cycles += std::max(1u, lines);
+    result_.lines += lines;
+}
+
 void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const CacheSite site = sites_[r.pc];
     const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
     const AlikeLines alike = r.scattered ? AlikeLines{} : alike_lines(r, site.bytes);
-    const uint64_t first = start_of(r);
-    Pattern& p = pattern_of(first, r.stride);
+    Pattern& p = pattern_of(start_of(r), r.stride);
     cache_.lines().open(p.lines);
     p.bytes = 0;
     const uint64_t state = cache_.lines().state();
@@ -305,41 +373,15 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
                 kind = Traffic::Kind::atomic;
                 break;
         }
-        if (!sectors) continue;
-        ++missed;
-        const Traffic t{.line = lines[i].line,
-                        .time = result_.cycles,
-                        .pc = r.pc,
-                        .kind = kind,
-                        .sectors = sectors,
-                        .whole = lines[i].whole};
-        if (missed > 1 && result_.traffic.back().extend(t)) continue;
-        // push_back() would copy `t` from memory, to which its members were written one by one just
-        // before. The host would have to wait for these writes.
-        result_.traffic.emplace_back() = t;
+        if (sectors) send(lines[i], kind, sectors, r.pc, missed++);
     }
     if (site.effect == Effect::atomic && atomics_) add_atomic(r);
     last_ = r;
     last_lines_ = regular_load && keeps_a_request_ ? uint32_t(n) : 0;
     last_cycles_ = site.local || alike.count ? uint32_t(n) : 0;
     last_sectors_ = cache_.counts().l1_loads - loads_before;
-    if (regular_load) {
-        cache_.lines().close(p.lines, uint32_t(n), state);
-        p.first = first;
-        p.stride = r.stride;
-        p.bytes = site.bytes;
-        p.sectors = alike.first.sectors;
-        p.cycles = last_cycles_;
-        p.loaded = last_sectors_;
-    }
-    Misses& of_site = misses_[r.pc];
-    ++of_site.requests;
-    of_site.missed += missed != 0;
-    of_site.lines += missed;
-    result_.lines_sent += missed;
-    of_site.cycles += last_cycles_;
-    result_.cycles += uint32_t(std::max(1, n));
-    result_.lines += uint64_t(n);
+    if (regular_load) remember(r, alike.first.sectors, p, uint32_t(n), state);
+    add(r, uint32_t(n), missed);
 }
 
 // Computes the lines of a request, in the order of its lanes. Returns their number.

@@ -96,8 +96,14 @@ class L1Replay {
     [[nodiscard]] static AlikeLines alike_lines(const MemoryRequest& r, uint32_t bytes);
     [[nodiscard]] static uint64_t start_of(const MemoryRequest& r);
     [[nodiscard]] MemoryRequest shifted(MemoryRequest r) const;
-    bool repeat(const MemoryRequest& r);
+    bool replay_simple(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
+    void load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
+    void send(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors, uint32_t pc,
+              uint64_t before);
+    void remember(const MemoryRequest& r, uint8_t sectors, Pattern& p, uint32_t lines,
+                  uint64_t state);
+    void add(const MemoryRequest& r, uint32_t lines, uint64_t missed);
     [[nodiscard]] bool find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
     // Returns the place to remember a load.
     [[nodiscard]] Pattern& pattern_of(uint64_t first, int32_t stride) {

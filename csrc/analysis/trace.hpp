@@ -75,6 +75,8 @@ class BlockTrace {
   public:
     BlockTrace(Recorder& recorder, const sim::Block& block, bool keeps);
     void record(const sim::Warp& warp, const sim::MemoryEvent& event);
+    // Returns true if events of this warp are kept.
+    [[nodiscard]] bool wants(uint32_t warp) const { return wants_[warp]; }
 
   private:
     friend class Recorder;
@@ -128,7 +130,13 @@ class TraceObserver {
 
     explicit TraceObserver(Recorder& recorder) : recorder_(recorder) {}
 
-    void start(sim::Block& block) { block.observed = recorder_.begin(block); }
+    void start(sim::Block& block) {
+        BlockTrace* const trace = recorder_.begin(block);
+        block.observed = trace;
+        if (!trace) return;
+        for (sim::Warp& w : block.warps)
+            if (trace->wants(w.index)) w.repetitions = nullptr;  // every access must be announced
+    }
     void finish(const sim::Block& block) {
         if (block.observed) recorder_.end(block.linear);
     }

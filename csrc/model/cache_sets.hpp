@@ -25,14 +25,15 @@ inline constexpr uint64_t empty_word = ~uint64_t(0);
 class TimedSets {
   public:
     TimedSets(uint64_t sets, uint32_t ways)
-        : ways_(ways), words_(sets * ways, empty_word), used_(sets * ways) {}
+        : ways_(ways), words_(sets * ways), used_(sets * ways) {
+        clear();
+    }
 
     [[nodiscard]] uint64_t& word(uint64_t place) { return words_[place]; }
     [[nodiscard]] uint64_t word(uint64_t place) const { return words_[place]; }
 
     // Returns the way of the set that holds the line, or the number of ways.
     [[nodiscard]] uint32_t find(uint64_t set, uint64_t number) const {
-        constexpr uint32_t usual = 16;
         const uint64_t* const first = &words_[set * ways_];
         if (ways_ == usual) {
             uint64_t hit = 0;
@@ -47,36 +48,42 @@ class TimedSets {
     // Puts another line at a place. The caller also writes the word.
     void replace(uint64_t, uint64_t) {}
 
-    void use(uint64_t place) { used_[place] = ++now_; }
+    void use(uint64_t place) { used_[place] = use_of(place, ++now_); }
     // Returns the place of the set's least recently used line.
     [[nodiscard]] uint64_t oldest(uint64_t set) const {
-        // The conditions are written so that the compiler needs no branches, which the host would
-        // often predict wrongly.
-        const uint64_t* const used = &used_[set * ways_];
-        uint64_t least = used[0];
-        uint32_t least_used = 0;
-        for (uint32_t way = 1; way < ways_; ++way) {
-            least_used = used[way] < least ? way : least_used;
-            least = std::min(least, used[way]);
-        }
-        return set * ways_ + least_used;
+        const int64_t* const used = &used_[set * ways_];
+        int64_t least = used[0];
+        if (ways_ == usual)
+            for (uint32_t way = 1; way < usual; ++way) least = std::min(least, used[way]);
+        else
+            for (uint32_t way = 1; way < ways_; ++way) least = std::min(least, used[way]);
+        return uint64_t(least) % places;
     }
 
     // Lets `count` units of time pass without storing a use. Returns the time.
     uint64_t pass(uint32_t count) { return now_ += count; }
     // Stores a use at a time in the past. The place may have been used later, too.
-    void use_at(uint64_t place, uint64_t time) { used_[place] = std::max(used_[place], time); }
+    void use_at(uint64_t place, uint64_t time) {
+        used_[place] = std::max(used_[place], use_of(place, time));
+    }
     // Removes all lines.
     void clear() {
         std::fill(words_.begin(), words_.end(), empty_word);
-        std::fill(used_.begin(), used_.end(), 0);
+        for (size_t place = 0; place < used_.size(); ++place) used_[place] = use_of(place, 0);
         now_ = 0;
     }
 
   private:
+    static constexpr uint32_t usual = 16;
+    static constexpr uint64_t places = uint64_t{1} << 24;  // more than a cache has
+
+    // A use is stored as one number: the time, and in the lower bits the place. So the least number
+    // of a set also says where it is.
+    static int64_t use_of(uint64_t place, uint64_t time) { return int64_t(time * places + place); }
+
     uint32_t ways_;
     std::vector<uint64_t> words_;
-    std::vector<uint64_t> used_;  // last use of each place; 0: never used
+    std::vector<int64_t> used_;  // last use of each place; time 0: never used
     uint64_t now_ = 0;
 };
 

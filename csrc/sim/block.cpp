@@ -69,6 +69,7 @@ void start(Block& block, uint64_t linear) {
         w.read_groups.clear();
         w.running = w.released_early = false;
         w.expected = w.yielded = 0;
+        w.repeated_wavefronts = 0;
         w.at_cluster = w.pending_cluster = 0;
         w.strides.known = w.strides.given_up = 0;
         Path path;

@@ -68,6 +68,34 @@ struct MemoryEvent {
     }
 };
 
+// Returns the pattern of a full warp's addresses, which have this stride.
+inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
+    return stride == 0                ? Shape::uniform
+           : stride == int64_t(bytes) ? Shape::consecutive
+                                      : Shape::strided;
+}
+
+// Returns the event for an access by a full warp, whose addresses have this stride.
+inline MemoryEvent event_of_words(const Op& op, ptx::Space space, Access access, int64_t stride,
+                                  uint64_t first) {
+    MemoryEvent event;
+    event.pc = op.pc;
+    event.space = space;
+    event.access = access;
+    event.bytes = op.memory().bytes;
+    event.shape = shape_of_stride(stride, event.bytes);
+    event.mask = all_lanes;
+    event.first = first;
+    event.stride = stride;
+    event.op = &op;
+    return event;
+}
+
+// Returns the distance from each lane's address to the next, for an access that is not scattered.
+inline int64_t lane_stride(const MemoryEvent& e) {
+    return e.shape == Shape::uniform ? 0 : e.shape == Shape::consecutive ? e.bytes : e.stride;
+}
+
 // Adjacent bytes of global memory that the copy engine copies: a whole bulk copy, or the part of a
 // row of a box that is inside the array. The rest of the row is outside: `before` bytes before this
 // part, and `after` bytes after it. If the whole row is outside, `bytes` is 0.

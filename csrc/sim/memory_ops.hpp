@@ -67,12 +67,6 @@ inline int64_t known_stride(Warp& w, const Op& op, Find&& find) {
     return stride;
 }
 
-inline Shape shape_of_stride(int64_t stride, uint32_t bytes) {
-    return stride == 0                ? Shape::uniform
-           : stride == int64_t(bytes) ? Shape::consecutive
-                                      : Shape::strided;
-}
-
 // Sets w.address to the address register plus the offset. The register has 32 or 64 bits.
 inline void read_addresses(Warp& w, const Op& op) {
     const MemoryOperand& at = op.memory();

@@ -17,6 +17,7 @@
 #endif
 
 #include "sim/memory_ops.hpp"
+#include "sim/repetition.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -72,21 +73,28 @@ inline int64_t stride_of_words(Warp& w, const Op& op, const A* a) {
     return stride < max_stride && stride > -max_stride ? stride : LaneStrides::irregular;
 }
 
-template <Watch watch>
-[[gnu::always_inline]] inline void announce_whole(Warp& w, const Op& op, ptx::Space space,
-                                                  Access access, int64_t stride, uint64_t first) {
+// Counts the access, and returns true, if it repeats an access that was announced before
+// (repetition.hpp).
+template <ptx::Space space, Access access>
+inline bool repeats(Warp& w, const Op& op, int64_t stride, uint64_t first) {
+    if (!w.repetitions) return false;
+    const Repetition& known = w.repetitions[op.pc];
+    if (!known.is_like(stride, first)) return false;
+    ++*known.times;
+    if constexpr (space == ptx::Space::shared)
+        w.repeated_wavefronts += known.wavefronts;
+    else
+        w.block->announce->repeated(w.block->observer, w, op, access, stride, first);
+    return true;
+}
+
+template <Watch watch, ptx::Space space, Access access>
+[[gnu::always_inline]] inline void announce_whole(Warp& w, const Op& op, int64_t stride,
+                                                  uint64_t first) {
     if constexpr (watch != Watch::nothing) {
-        MemoryEvent event;
-        event.pc = op.pc;
-        event.space = space;
-        event.access = access;
-        event.bytes = op.memory().bytes;
-        event.shape = shape_of_stride(stride, event.bytes);
-        event.mask = all_lanes;
-        event.first = first;
-        event.stride = stride;
-        event.op = &op;
-        w.block->announce->access(w.block->observer, w, event);
+        if (watch == Watch::accesses && repeats<space, access>(w, op, stride, first)) return;
+        w.block->announce->access(w.block->observer, w,
+                                  event_of_words(op, space, access, stride, first));
     }
 }
 
@@ -120,7 +128,7 @@ inline Words find_words(Warp& w, const Op& op) {
     } else if (!holds(size, span.begin, span.bytes)) {
         return {};
     }
-    announce_whole<watch>(w, op, space, access, stride, first);
+    announce_whole<watch, space, access>(w, op, stride, first);
     const uint64_t before = span.begin - address;
     return {host + (first - address), stride, before, size - before - span.bytes};
 }

@@ -92,6 +92,11 @@ enum class Hook : uint16_t {
     // global and shared memory. Not announced to observers that listen to faults: for them, the
     // parts of the copy are `access` events.
     copied = 1 << 13,
+    // void repeated(const Warp&, const Op&, Access, int64_t stride, uint64_t first): a full warp is
+    // about to access words in global memory, and the access repeats another one (repetition.hpp).
+    // So there is no `access` event. `first` is the address of lane 0, and `stride` the distance in
+    // bytes from each lane's address to the next.
+    repeated = 1 << 14,
 };
 
 // A set of events.
@@ -148,6 +153,10 @@ constexpr bool agrees() {
             };
         if constexpr (hook == copied)
             return requires(O& o, const Warp& w, const CopyEvent& e) { o.copied(w, e); };
+        if constexpr (hook == repeated)
+            return requires(O& o, const Warp& w, const Op& op) {
+                o.repeated(w, op, Access{}, int64_t{}, uint64_t{});
+            };
     }();
     return O::hooks.has(hook) == listens_to;
 }
@@ -159,7 +168,7 @@ concept Observer =
     agrees<O, Hook::call>() && agrees<O, Hook::access>() && agrees<O, Hook::fault>() &&
     agrees<O, Hook::async_complete>() && agrees<O, Hook::fence>() &&
     agrees<O, Hook::synchronized>() && agrees<O, Hook::arrive>() && agrees<O, Hook::complete>() &&
-    agrees<O, Hook::misuse>() && agrees<O, Hook::copied>();
+    agrees<O, Hook::misuse>() && agrees<O, Hook::copied>() && agrees<O, Hook::repeated>();
 
 // An observer that receives no events. A run with this observer is called a plain run.
 struct NoObserver {
@@ -243,6 +252,11 @@ class Observers {
     {
         each<Hook::copied>([&](auto& part) { part.copied(w, e); });
     }
+    void repeated(const Warp& w, const Op& op, Access access, int64_t stride, uint64_t first)
+        requires(hooks.has(Hook::repeated))
+    {
+        each<Hook::repeated>([&](auto& part) { part.repeated(w, op, access, stride, first); });
+    }
 
   private:
     template <Hook hook, class F>
@@ -265,6 +279,7 @@ struct Announcements {
     void (*fence)(void*, const Warp&, const Op&);
     bool (*misuse)(void*, const Warp&, const Op&, int lane, const Misuse&);
     void (*copied)(void*, const Warp&, const CopyEvent&);
+    void (*repeated)(void*, const Warp&, const Op&, Access, int64_t stride, uint64_t first);
 };
 
 template <Observer O>
@@ -290,6 +305,10 @@ inline constexpr Announcements announcements_to = {
     },
     [](void* o, const Warp& w, const CopyEvent& e) {
         if constexpr (O::hooks.has(Hook::copied)) static_cast<O*>(o)->copied(w, e);
+    },
+    [](void* o, const Warp& w, const Op& op, Access access, int64_t stride, uint64_t first) {
+        if constexpr (O::hooks.has(Hook::repeated))
+            static_cast<O*>(o)->repeated(w, op, access, stride, first);
     },
 };
 

@@ -127,6 +127,8 @@ struct ProductReads {
     std::vector<uint64_t> places;  // the addresses of the parts of 16 bytes that are read
 };
 
+struct Repetition;
+
 // The state of one warp.
 struct Warp {
     // The following fields come first, because the handler of every instruction uses them. bank[0]
@@ -137,6 +139,11 @@ struct Warp {
     LaneMask carry = 0;  // the CC.CF flag of each lane
     uint32_t index = 0;  // the number of the warp in its block
     Block* block = nullptr;
+    // For each instruction: an access that need not be announced again (repetition.hpp). Null if
+    // every access must be announced.
+    const Repetition* repetitions = nullptr;
+    // The wavefronts of all accesses to shared memory that were not announced for this reason.
+    uint64_t repeated_wavefronts = 0;
 
     // `current` is the running path. `paths` are the other paths.
     Path current;
