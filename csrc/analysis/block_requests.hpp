@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "model/block_schedule.hpp"
@@ -89,6 +90,8 @@ struct RecordedBlock {
     // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
     // with its lock.
     std::array<std::shared_ptr<const L1Result>, variants> results;
+    // L1Replay::requests_lines_once(), if it is known. It has the same lock.
+    std::optional<bool> lines_once;
 };
 
 // Remembers how many L1 cycles a request takes. Requests take equally long if they have the same

@@ -288,6 +288,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
                                                     BlockRequests& requests) {
     const auto variant = uint32_t(block.linear % RecordedBlock::variants);
     const std::shared_ptr<RecordedBlock> recorded = requests.finish();
+    std::optional<bool> lines_once;
     {
         const std::lock_guard lock(mutex_);
         ++(requests.is_as_expected() ? as_expected_ : not_as_expected_);
@@ -301,11 +302,14 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
             candidates_.push_back(recorded);
         }
         if (recorded->results[variant]) return recorded->results[variant];
+        lines_once = recorded->lines_once;
     }
     L1Replay replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
                     variant, has_barriers_);
-    auto result = std::make_shared<const L1Result>(replay.run());
+    if (!lines_once) lines_once = replay.requests_lines_once();
+    auto result = std::make_shared<const L1Result>(replay.run(*lines_once));
     const std::lock_guard lock(mutex_);
+    recorded->lines_once = lines_once;
     return recorded->results[variant] = std::move(result);
 }
 

@@ -6,6 +6,7 @@
 
 #include "model/atomics.hpp"
 #include "model/coalescing.hpp"
+#include "model/unlimited_cache.hpp"
 
 namespace coalesce::analysis {
 
@@ -55,6 +56,7 @@ void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*c
 }
 
 constexpr int requests_ahead = 12;
+constexpr uint8_t all_sectors = 15;
 
 }  // namespace
 
@@ -175,7 +177,22 @@ L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
 
 L1Replay::~L1Replay() = default;
 
-L1Result L1Replay::run() {
+bool L1Replay::requests_lines_once() const {
+    model::UnlimitedCache seen;
+    LineAccess lines[sim::warp_size];
+    for (uint32_t warp = 0; warp < block_.requests.size(); ++warp) {
+        for (const MemoryRequest& request : block_.requests[warp]) {
+            if (request.pc == MemoryRequest::pause) continue;
+            if (sites_[request.pc].effect == Effect::atomic) return false;
+            const int n = lines_of(warp, shifted(request), lines);
+            for (int i = 0; i < n; ++i)
+                if (!seen.handle(Traffic::Kind::read, lines[i].line, all_sectors)) return false;
+        }
+    }
+    return true;
+}
+
+L1Result L1Replay::run(bool lines_once) {
     const size_t warps = block_.requests.size();
     std::vector<size_t> next(warps);
     std::vector<uint32_t> idle(warps);  // rounds that a warp waits before its first request
@@ -192,7 +209,10 @@ L1Result L1Replay::run() {
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(request + requests_ahead);
             const MemoryRequest r = shifted(*request);
-            if (!replay_simple(r)) replay(warp, r);
+            if (lines_once)
+                pass(warp, r);
+            else if (!replay_simple(r))
+                replay(warp, r);
         }
     }
     memory_.traffic = result_.traffic.size();
@@ -339,6 +359,31 @@ inline void L1Replay::add(const MemoryRequest& r, uint32_t lines, uint64_t misse
     result_.lines_sent += missed;
     result_.cycles += std::max(1u, lines);
     result_.lines += lines;
+}
+
+// Replays a request whose lines are not in L1, because they have not been requested before. Nobody
+// will request them again, so they need not be stored in L1.
+void L1Replay::pass(uint32_t warp, const MemoryRequest& r) {
+    if (r.pc == MemoryRequest::pause) {
+        result_.cycles += uint32_t(r.first);
+        return;
+    }
+    const CacheSite site = sites_[r.pc];
+    const bool stores = site.effect == Effect::store;
+    const Traffic::Kind kind = stores ? Traffic::Kind::write : Traffic::Kind::read;
+    LineAccess lines[sim::warp_size];
+    const int n = lines_of(warp, r, lines);
+    uint64_t sent = 0;
+    for (int i = 0; i < n; ++i) {
+        if (stores)
+            cache_.store_first(lines[i]);
+        else
+            cache_.bypassing_load(lines[i]);
+        send(lines[i], kind, lines[i].sectors, r.pc, sent++);
+    }
+    const bool alike = !r.scattered && alike_lines(r, site.bytes).count;
+    last_cycles_ = site.local || alike ? uint32_t(n) : 0;
+    add(r, uint32_t(n), sent);
 }
 
 void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {

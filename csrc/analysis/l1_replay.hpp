@@ -6,6 +6,9 @@
 // memory do not use L1, and only take time. If a kernel has barriers, its warps stay close
 // together. Otherwise each warp starts after a pseudo-random number of rounds.
 //
+// Some blocks request each line only once, for example if they copy an array. Then nothing is ever
+// found in L1, whatever its size, and L1 need not be modelled.
+//
 // Most requests are loads that have been made before: by another warp, or by another copy of the
 // body of an unrolled loop. Such loads are remembered (Pattern). If L1 still has the lines of a
 // remembered load, a repetition is replayed in a few steps, however many lines it has.
@@ -87,7 +90,12 @@ class L1Replay {
              bool has_barriers);
     ~L1Replay();
 
-    [[nodiscard]] L1Result run();
+    // Returns true if all requests are loads and stores, and no line is requested twice. The result
+    // is the same for all variants.
+    [[nodiscard]] bool requests_lines_once() const;
+
+    // `lines_once` is the result of requests_lines_once().
+    [[nodiscard]] L1Result run(bool lines_once);
 
   private:
     using Pattern = ReplayMemory::Pattern;
@@ -99,6 +107,7 @@ class L1Replay {
     bool replay_simple(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
     void load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
+    void pass(uint32_t warp, const MemoryRequest& r);
     void send(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors, uint32_t pc,
               uint64_t before);
     void remember(const MemoryRequest& r, uint8_t sectors, Pattern& p, uint32_t lines,

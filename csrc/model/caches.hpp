@@ -128,6 +128,8 @@ class L1Cache {
         counts_.l1_stores += sectors_in(a.sectors);
         if (placed) counts_.l1_store_hits += sectors_in(a.sectors);
     }
+    // Counts a store to a line that has not been requested before, and will not be requested again.
+    void store_first(const LineAccess& a) { counts_.l1_stores += sectors_in(a.sectors); }
     void store(const LineAccess& a) {
         Place anywhere = 0;
         store(a, anywhere);
