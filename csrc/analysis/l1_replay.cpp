@@ -326,6 +326,11 @@ inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint8_t sect
                                                  .sectors = sectors,
                                                  .whole = a.whole}))
         return;
+    append(a, kind, sectors, pc);
+}
+
+inline Traffic& L1Replay::append(const LineAccess& a, Traffic::Kind kind, uint8_t sectors,
+                                 uint32_t pc) {
     // The members are written one by one to their final place. If they were written to another
     // place and then copied from there, the host would have to wait for the writes.
     Traffic& t = result_.traffic.emplace_back();
@@ -335,6 +340,7 @@ inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint8_t sect
     t.kind = kind;
     t.sectors = sectors;
     t.whole = a.whole;
+    return t;
 }
 
 // Remembers the last load, whose lines are at the places of `p`. L1 had the given state before.
@@ -371,18 +377,24 @@ void L1Replay::pass(uint32_t warp, const MemoryRequest& r) {
     const CacheSite site = sites_[r.pc];
     const bool stores = site.effect == Effect::store;
     const Traffic::Kind kind = stores ? Traffic::Kind::write : Traffic::Kind::read;
+    const AlikeLines alike = r.scattered ? AlikeLines{} : alike_lines(r, site.bytes);
+    if (alike.count && !site.local) {
+        const auto count = uint32_t(alike.count);
+        cache_.add_new(stores, count * model::sectors_in(alike.first.sectors));
+        Traffic& t = append(alike.first, kind, alike.first.sectors, r.pc);
+        t.step = count > 1 ? int32_t(alike.step) : 0;
+        t.count = uint8_t(count);
+        last_cycles_ = count;
+        return add(r, count, count);
+    }
     LineAccess lines[sim::warp_size];
     const int n = lines_of(warp, r, lines);
     uint64_t sent = 0;
     for (int i = 0; i < n; ++i) {
-        if (stores)
-            cache_.store_first(lines[i]);
-        else
-            cache_.bypassing_load(lines[i]);
+        cache_.add_new(stores, model::sectors_in(lines[i].sectors));
         send(lines[i], kind, lines[i].sectors, r.pc, sent++);
     }
-    const bool alike = !r.scattered && alike_lines(r, site.bytes).count;
-    last_cycles_ = site.local || alike ? uint32_t(n) : 0;
+    last_cycles_ = site.local || alike.count ? uint32_t(n) : 0;
     add(r, uint32_t(n), sent);
 }
 

@@ -110,6 +110,8 @@ class L1Replay {
     void pass(uint32_t warp, const MemoryRequest& r);
     void send(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors, uint32_t pc,
               uint64_t before);
+    model::Traffic& append(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors,
+                           uint32_t pc);
     void remember(const MemoryRequest& r, uint8_t sectors, Pattern& p, uint32_t lines,
                   uint64_t state);
     void add(const MemoryRequest& r, uint32_t lines, uint64_t missed);
