@@ -68,19 +68,29 @@ AccessCosts::AccessCosts(const sim::Program& program)
       sites_(program.instructions.size()),
       repetitions_(program.instructions.size()) {}
 
-inline bool AccessCosts::Details::has_addresses_of(const sim::MemoryEvent& e) const {
-    const int lane = std::countr_zero(e.mask);
-    const uint64_t distance = e.addresses[lane] - addresses[lane];
+namespace {
+
+// Returns true if the addresses of the lanes are `others`, shifted by a multiple of 128 bytes.
+inline bool are_shifted(sim::LaneMask mask, const uint64_t* addresses, const uint64_t* others) {
+    const int lane = std::countr_zero(mask);
+    const uint64_t distance = addresses[lane] - others[lane];
     if (distance % model::line_bytes != 0) return false;
-    uint64_t other = 0;
-    if (e.mask == sim::all_lanes) {
-        for (int i = 0; i < sim::warp_size; ++i)
-            other |= (e.addresses[i] - addresses[i]) ^ distance;
-    } else {
-        sim::for_each_lane(e.mask,
-                           [&](int i) { other |= (e.addresses[i] - addresses[i]) ^ distance; });
-    }
-    return other == 0;
+    uint64_t different = 0;
+    const auto compare = [&](int i) { different |= (addresses[i] - others[i]) ^ distance; };
+    if (mask == sim::all_lanes)
+        for (int i = 0; i < sim::warp_size; ++i) compare(i);
+    else
+        sim::for_each_lane(mask, compare);
+    return different == 0;
+}
+
+}  // namespace
+
+inline bool AccessCosts::Patterns::has(size_t n, const sim::MemoryEvent& e) const {
+    return repeated[n].is_like(e) &&
+           (e.shape != sim::Shape::scattered ||
+            are_shifted(e.mask, e.addresses, details[n]->addresses)) &&
+           (!e.sources || are_shifted(sim::all_lanes, e.sources, details[n]->sources));
 }
 
 inline size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
@@ -115,17 +125,36 @@ void AccessCosts::Patterns::add_to(InstructionCounts& total, size_t n) const {
 }
 
 uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
+    if (!is_copy(e)) return add_compared(e);
+    // A lane of an asynchronous copy may read nothing, and only fill its destination with zeros. If
+    // all lanes do so, there was no event for the source, and `readers_` is of an earlier copy.
+    if (e.space == ptx::Space::global)
+        readers_ = e.mask;
+    else if (copy_ != e.pc)
+        readers_ = 0;
+    copy_ = e.pc;
     InstructionCounts& c = sites_[e.pc];
-    if (is_copy(e)) {
-        const uint64_t before = c.wavefronts;
+    const uint64_t before = c.wavefronts;
+    uint32_t wavefronts = 0;
+    if (left_out_ == 0 && readers_ == e.mask) {
+        wavefronts = add_compared(e);
+    } else {
         add_copy(c, e);
-        return uint32_t(c.wavefronts - before);
+        wavefronts = uint32_t(c.wavefronts - before);
     }
+    if (e.space != ptx::Space::global) readers_ = 0;
+    return wavefronts;
+}
+
+// Adds the cost of an access. If it repeats a remembered access, the cost is known.
+uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e) {
+    InstructionCounts& c = sites_[e.pc];
+    const bool copy = is_copy(e);
     // Accesses are compared with remembered ones only where this saves time. It saves time for
     // shared memory, because bank conflicts take long to compute and most accesses repeat. It also
-    // saves time for strided accesses to global memory. For other accesses, the comparison would
-    // take as long as the computation.
-    if (e.space != ptx::Space::shared &&
+    // saves time for copies, and for strided accesses to global memory. For other accesses, the
+    // comparison would take as long as the computation.
+    if (!copy && e.space != ptx::Space::shared &&
         (e.space != ptx::Space::global || e.shape == sim::Shape::scattered)) {
         add(c, e);
         return 0;
@@ -140,9 +169,13 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
         Details& details = *patterns.details[n];
         patterns.add_to(c, n);
         details.cost = {};
-        add(details.cost, e);
+        if (copy)
+            add_copy(details.cost, e);
+        else
+            add(details.cost, e);
         const bool scattered = e.shape == sim::Shape::scattered;
         if (scattered) std::copy_n(e.addresses, sim::warp_size, details.addresses);
+        if (e.sources) std::copy_n(e.sources, sim::warp_size, details.sources);
         repeated = {.stride = e.shape == sim::Shape::strided ? e.stride : 0,
                     .mask = e.mask,
                     .wavefronts = uint32_t(details.cost.wavefronts),
@@ -151,7 +184,7 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
                     .shape = e.shape};
     }
     ++repeated.times;
-    describe(e, repeated);
+    if (!copy) describe(e, repeated);
     return repeated.wavefronts;
 }
 
@@ -235,11 +268,9 @@ void AccessCosts::clear() {
             for (Repeated& each : patterns->repeated) each.times = 0;
 }
 
-void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
+void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) const {
     const bool bypasses = traits(e).bypasses_l1;
     if (e.space == ptx::Space::global) {
-        readers_ = e.mask;
-        copy_ = e.pc;
         c.space = ptx::Space::global;
         add_request(c, e);
         if (bypasses) {
@@ -251,15 +282,11 @@ void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) {
         }
         return;
     }
-    // A lane of an asynchronous copy may read nothing, and only fill its destination with zeros. If
-    // all lanes do so, there was no event for the source, and `readers_` is of an earlier copy.
-    if (copy_ != e.pc) readers_ = 0;
     c.sourceless += readers_ == 0;
     sim::MemoryEvent source = e;
     source.shape = sim::Shape::scattered;
     source.addresses = e.sources;
     source.mask = readers_;
-    readers_ = 0;
     if (bypasses)
         add_bypassing(c, source, e);
     else

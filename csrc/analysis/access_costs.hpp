@@ -144,12 +144,12 @@ class AccessCosts {
                      (e.shape != sim::Shape::strided || e.stride == stride)));
         }
     };
-    // The cost of a repeated access, and, if its shape is scattered, its addresses.
+    // The cost of a repeated access. Also its addresses, if its shape is scattered, and the source
+    // addresses of an asynchronous copy.
     struct Details {
         InstructionCounts cost;
         uint64_t addresses[sim::warp_size] = {};
-
-        [[nodiscard]] bool has_addresses_of(const sim::MemoryEvent& e) const;
+        uint64_t sources[sim::warp_size] = {};
     };
     // The remembered accesses of one instruction. Several are remembered, because several warps
     // execute the instruction in turn. The warps often have different address patterns, and each
@@ -161,18 +161,16 @@ class AccessCosts {
         // Made when they are needed. Most instructions need only a few of them.
         std::array<std::unique_ptr<Details>, count> details;
 
-        [[nodiscard]] bool has(size_t n, const sim::MemoryEvent& e) const {
-            return repeated[n].is_like(e) &&
-                   (e.shape != sim::Shape::scattered || details[n]->has_addresses_of(e));
-        }
+        [[nodiscard]] bool has(size_t n, const sim::MemoryEvent& e) const;
         void add_to(InstructionCounts& total, size_t n) const;
     };
     // Returns the part of the first address that affects the cost of an access with a constant
     // stride. In global memory, this is the place in a line. In shared memory, all banks are alike,
-    // so only the place in a word can matter.
+    // so only the place in a word can matter. But an asynchronous copy uses the banks of its source,
+    // too, so its place in a line matters.
     static uint64_t place_of(const sim::MemoryEvent& e) { return e.first % unit_of(e); }
     static uint64_t unit_of(const sim::MemoryEvent& e) {
-        return e.space == ptx::Space::shared ? model::word_bytes : model::line_bytes;
+        return e.space == ptx::Space::shared && !e.sources ? model::word_bytes : model::line_bytes;
     }
     // Returns a hash of the place of an access and of the differences between its addresses. If one
     // access is a repetition of another (see Repeated), both have the same hash.
@@ -183,6 +181,7 @@ class AccessCosts {
     static size_t entry_of(const Patterns& patterns, const sim::MemoryEvent& e, bool& is_known);
 
     uint32_t add_irregular(const sim::MemoryEvent& e);
+    uint32_t add_compared(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
 
     // Describes the access `e`, which is remembered in `known`, as the last one of its instruction.
@@ -202,7 +201,7 @@ class AccessCosts {
     void add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const;
     void add_generic_bytes(InstructionCounts& c, const sim::MemoryEvent& e) const;
     // Adds one of the two events of an asynchronous copy: first the read, then the write.
-    void add_copy(InstructionCounts& c, const sim::MemoryEvent& e);
+    void add_copy(InstructionCounts& c, const sim::MemoryEvent& e) const;
     void add_bypassing(InstructionCounts& c, const sim::MemoryEvent& source,
                        const sim::MemoryEvent& target) const;
 
