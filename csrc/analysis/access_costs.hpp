@@ -166,8 +166,8 @@ class AccessCosts {
     };
     // Returns the part of the first address that affects the cost of an access with a constant
     // stride. In global memory, this is the place in a line. In shared memory, all banks are alike,
-    // so only the place in a word can matter. But an asynchronous copy uses the banks of its source,
-    // too, so its place in a line matters.
+    // so only the place in a word can matter. But an asynchronous copy uses the banks of its
+    // source, too, so its place in a line matters.
     static uint64_t place_of(const sim::MemoryEvent& e) { return e.first % unit_of(e); }
     static uint64_t unit_of(const sim::MemoryEvent& e) {
         return e.space == ptx::Space::shared && !e.sources ? model::word_bytes : model::line_bytes;
@@ -213,9 +213,9 @@ class AccessCosts {
     std::vector<Regular> regular_;  // counts of the regular accesses, by instruction
     // The remembered irregular accesses of each instruction, or null if it had none.
     std::vector<std::unique_ptr<Patterns>> repeated_;
-    std::vector<InstructionCounts> sites_;  // counts of all other accesses, by instruction
+    std::vector<InstructionCounts> sites_;      // counts of all other accesses, by instruction
     std::vector<sim::Repetition> repetitions_;  // by instruction
-    sim::LaneMask left_out_ = 0;            // lanes that the guard of the next copy excludes
+    sim::LaneMask left_out_ = 0;                // lanes that the guard of the next copy excludes
     // The instruction and the reading lanes of the current asynchronous copy.
     uint32_t copy_ = 0;
     sim::LaneMask readers_ = 0;

@@ -127,7 +127,8 @@ class BlockRequests {
         own.wavefronts += wavefronts;
         if (e.space == ptx::Space::shared) return;
         own.add_repeated_wavefronts(warp);
-        if (e.shape == sim::Shape::scattered || !is_expected(own, e.pc, sim::lane_stride(e), e.first))
+        if (e.shape == sim::Shape::scattered ||
+            !is_expected(own, e.pc, sim::lane_stride(e), e.first))
             add(warp, e);
     }
     // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
@@ -166,7 +167,7 @@ class BlockRequests {
         // The next request that is expected and the end of the expected requests. Both are null if
         // the block is not compared.
         const MemoryRequest *next = nullptr, *end = nullptr;
-        uint64_t wavefronts = 0;  // wavefronts of shared memory since the last request
+        uint64_t wavefronts = 0;           // wavefronts of shared memory since the last request
         uint64_t repeated_wavefronts = 0;  // those of the warp that have been added to `wavefronts`
         uint64_t operations = 0;
 

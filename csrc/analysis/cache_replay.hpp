@@ -129,9 +129,8 @@ class CacheReplay {
 // of observers.
 class CacheObserver {
   public:
-    static constexpr sim::Hooks hooks =
-        sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::access |
-        sim::Hook::repeated;
+    static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::finish | sim::Hook::segment |
+                                        sim::Hook::access | sim::Hook::repeated;
 
     CacheObserver(const sim::Program& program, CacheReplay& replay, const CountObserver& counts)
         : program_(program), replay_(replay), counts_(counts) {}

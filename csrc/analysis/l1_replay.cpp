@@ -315,8 +315,8 @@ void L1Replay::load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p)
     add(r, count, missed);
 }
 
-// Sends a request for sectors of a line to L2. `before` is how many requests of the same instruction
-// were sent before.
+// Sends a request for sectors of a line to L2. `before` is how many requests of the same
+// instruction were sent before.
 inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint8_t sectors, uint32_t pc,
                            uint64_t before) {
     if (before && result_.traffic.back().extend({.line = a.line,

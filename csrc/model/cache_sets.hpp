@@ -24,8 +24,7 @@ inline constexpr uint64_t empty_word = ~uint64_t(0);
 // set.
 class TimedSets {
   public:
-    TimedSets(uint64_t sets, uint32_t ways)
-        : ways_(ways), words_(sets * ways), used_(sets * ways) {
+    TimedSets(uint64_t sets, uint32_t ways) : ways_(ways), words_(sets * ways), used_(sets * ways) {
         clear();
     }
 

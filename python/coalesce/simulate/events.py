@@ -189,12 +189,19 @@ class Trace:
         grid: tuple[int, int, int],
         block_shape: tuple[int, int, int],
         arrays: Iterable[TraceArray] = (),
+        typed: int | None = None,
         omitted: int = 0,
     ) -> None:
+        """Take the events: `columns` has an array for each of their attributes.
+
+        `table` is the result of ``Counts.table()``. Only the first `typed` arrays have an element
+        type; for the others, see `arrays`. By default, all of them have one.
+        """
         self.kernel = kernel
         self.grid = grid
         self.block_shape = block_shape
-        self.arrays = list(arrays)
+        self._memory = list(arrays)
+        self._typed = len(self._memory) if typed is None else typed
         self.omitted = omitted
         self._columns = columns
         self._table = {name: table[name] for name in ("line", "file", "opcode", "parameter")}
@@ -241,15 +248,34 @@ class Trace:
         x, y, _ = self.block_shape
         return np.stack([linear % x, linear // x % y, linear // (x * y)], axis=-1)
 
-    @property
+    @cached_property
+    def arrays(self) -> list[TraceArray]:
+        """The arrays and variables that the kernel may access.
+
+        The elements of a variable are unsigned integers of the size of the accesses.
+        """
+        arrays = list(self._memory)
+        for number in range(self._typed, len(arrays)):
+            (bytes_,) = arrays[number].shape
+            widths = self.width[self.array == number]
+            size = min(int(widths.min()), 8) if widths.size else 1
+            while bytes_ % size:
+                size //= 2
+            arrays[number] = arrays[number]._replace(
+                dtype=f"uint{8 * size}", shape=(bytes_ // size,)
+            )
+        return arrays
+
+    @cached_property
     def array(self) -> Array:
         """For each event, the index in `arrays` of the array that the first active lane accesses.
 
         The index is -1 if this lane accesses memory outside of these arrays.
         """
-        return self._place[0]
+        first = np.argmax(self.active, axis=1)
+        return np.take_along_axis(self._array_of_lanes, first[:, None], axis=1)[:, 0]
 
-    @property
+    @cached_property
     def index(self) -> Array:
         """For each event, the index of the element that each of the 32 lanes accesses.
 
@@ -257,24 +283,17 @@ class Trace:
         index 10. The index is -1 for inactive lanes, and for lanes that do not access the array of
         the event.
         """
-        return self._place[1]
-
-    @cached_property
-    def _place(self) -> tuple[Array, Array]:
-        """The array that each event accesses, and the element of each lane."""
-        array_of_lane = self._array_of_lanes()
-        first = np.argmax(self.active, axis=1)
-        array = np.take_along_axis(array_of_lane, first[:, None], axis=1)[:, 0]
         index = np.full(self.addresses.shape, -1, np.int64)
-        for number in np.unique(array[array >= 0]):
+        for number in np.unique(self.array[self.array >= 0]):
             accessed = self.arrays[number]
-            there = (array == number)[:, None] & (array_of_lane == number)
+            there = (self.array == number)[:, None] & (self._array_of_lanes == number)
             offset = (self.addresses[there] - np.uint64(accessed.address)).astype(np.int64)
             index[there] = offset // np.dtype(accessed.dtype).itemsize
-        return array, index
+        return index
 
+    @cached_property
     def _array_of_lanes(self) -> Array:
-        """Return the array that each lane of each event accesses, -1 for none."""
+        """The array that each lane of each event accesses, -1 for none."""
         result = np.full(self.addresses.shape, -1, np.int32)
         shared = self.space == "shared"
         for of_shared in (False, True):
@@ -289,12 +308,12 @@ class Trace:
             )[rows]
             # If arrays overlap, take the argument from which the address was computed. If this
             # argument is not known, take the first of the arrays.
-            for number, array in reversed(list(enumerate(self.arrays))):
+            for number, array in reversed(list(enumerate(self._memory))):
                 if (array.space == "shared") == of_shared:
                     # For addresses below the array, the offset wraps around to a large number.
                     offset = addresses - np.uint64(array.address)
                     numbers[offset < np.uint64(array.nbytes)] = number
-            for number, array in enumerate(self.arrays):
+            for number, array in enumerate(self._memory):
                 if array.parameter >= 0 and not of_shared:
                     offset = addresses - np.uint64(array.address)
                     numbers[(offset < np.uint64(array.nbytes)) & (parameter == array.parameter)] = (
@@ -329,7 +348,7 @@ class Trace:
         if not self.active[event, lane]:
             raise ValueError(f"lane {lane} is not active in event {event}")
         address = int(self.addresses[event, lane])
-        number = int(self[event : event + 1]._array_of_lanes()[0, lane])
+        number = int(self[event : event + 1]._array_of_lanes[0, lane])
         if number >= 0:
             array: TraceArray = self.arrays[number]
             return array.element(address)
@@ -475,12 +494,6 @@ class Trace:
             arrays=self.arrays,
             omitted=self.omitted if omitted is None else omitted,
         )
-
-    def _with_arrays(self, arrays: Iterable[TraceArray]) -> Trace:
-        """Return the same events with other arrays."""
-        same = self._like(self._columns)
-        same.arrays = list(arrays)
-        return same
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):

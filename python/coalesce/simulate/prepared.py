@@ -168,16 +168,16 @@ class Prepared:
         is the result of `Counts.table()`: the instructions of the kernel. The method `arrays`
         explains `memory`. `omitted` is the number of events that were not recorded.
         """
-        trace = Trace(
+        return Trace(
             columns,
             dict(table),
             kernel=self.kernel.name,
             grid=self.grid,
             block_shape=self.block,
             arrays=self.arrays(memory),
+            typed=sum(isinstance(a, HostArray) for a in self.arguments),
             omitted=omitted,
         )
-        return _with_elements(trace, sum(isinstance(a, HostArray) for a in self.arguments))
 
 
 def prepare(
@@ -221,19 +221,6 @@ def with_arguments(
     here = [on_host(value, name) for value, name in zip(arguments, names, strict=True)]
     prepared = launch_arguments.prepare(kernel.signature, here)
     return Prepared(kernel, device, grid, block, shared_bytes, prepared, cooperative)
-
-
-def _with_elements(trace: Trace, arguments: int) -> Trace:
-    """Choose an element type for each variable: unsigned integers of the size of the accesses."""
-    arrays = list(trace.arrays)
-    for number in range(arguments, len(arrays)):
-        (bytes_,) = arrays[number].shape
-        widths = trace.width[trace.array == number]
-        size = min(int(widths.min()), 8) if widths.size else 1
-        while bytes_ % size:
-            size //= 2
-        arrays[number] = arrays[number]._replace(dtype=f"uint{8 * size}", shape=(bytes_ // size,))
-    return trace._with_arrays(arrays)
 
 
 def on_host(value: Any, name: str = "the array") -> Any:
