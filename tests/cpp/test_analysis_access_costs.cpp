@@ -80,6 +80,79 @@ TEST(AccessCosts, RepeatedAccessesCostTheSame) {
     }
 }
 
+// An asynchronous copy has two events: the read, and the write with the addresses of the read.
+struct Copy {
+    std::array<uint64_t, sim::warp_size> from{}, to{};
+    sim::LaneMask read = sim::all_lanes, written = sim::all_lanes, left_out = 0;
+
+    uint32_t add_to(AccessCosts& costs, uint8_t bytes, const sim::Op& op, uint64_t distance) const {
+        auto source = from, target = to;
+        for (uint64_t& a : source) a += 3 * distance;
+        for (uint64_t& a : target) a += distance;
+        MemoryEvent e;
+        e.access = sim::Access::async_copy;
+        e.bytes = bytes;
+        e.op = &op;
+        e.shape = Shape::scattered;
+        e.mask = read;
+        e.addresses = source.data();
+        costs.leave_out(left_out);
+        if (read) costs.add(e);
+        e.space = ptx::Space::shared;
+        e.mask = written;
+        e.addresses = target.data();
+        e.sources = source.data();
+        const bool consecutive = written == sim::all_lanes && to[1] == to[0] + bytes;
+        if (consecutive) e.shape = Shape::consecutive;
+        e.first = target[0];
+        costs.leave_out(left_out);
+        return costs.add(e);
+    }
+};
+
+TEST(AccessCosts, RepeatedCopiesCostTheSame) {
+    std::mt19937_64 random(3);
+    sim::Program program;
+    program.instructions.resize(1);
+    sim::InstructionInfo& instruction = program.instructions[0];
+    instruction.access = sim::Access::async_copy;
+    sim::Op op;
+    std::fill(std::begin(op.operand), std::end(op.operand), sim::no_operand);
+    for (const auto& [bytes, bypasses] :
+         {std::pair<uint8_t, bool>{4, false}, {8, false}, {16, false}, {16, true}}) {
+        instruction.bytes = bytes;
+        instruction.traits.bypasses_l1 = bypasses;
+        std::vector<Copy> copies(100);
+        for (Copy& c : copies) {
+            const bool consecutive = random() % 3 == 0;
+            for (size_t i = 0; i < c.to.size(); ++i) {
+                c.from[i] = 4096 + (random() % 2 ? i : random() % 128) * bytes;
+                c.to[i] = (consecutive ? i : random() % 128) * bytes;
+            }
+            if (random() % 3 == 0) c.read = uint32_t(random() & random());
+            if (random() % 3 == 0) c.written = c.read | uint32_t(random()) | 1u;
+            if (random() % 4 == 0) c.left_out = ~c.written;
+        }
+        for (size_t n = 1; n < copies.size();
+             n += 10) {  // the same addresses, but fewer lanes read
+            copies[n] = copies[n - 1];
+            copies[n].left_out = 0;
+            copies[n].read &= uint32_t(random());
+        }
+        AccessCosts costs(program);
+        InstructionCounts sum;
+        for (int n = 0; n < 10000; ++n) {
+            const Copy& copy = copies[random() % copies.size()];
+            const uint64_t distance = random() % 4 ? random() % 4 * 128 : random() % 32 * bytes;
+            AccessCosts one(program);
+            ASSERT_EQ(copy.add_to(costs, bytes, op, distance),
+                      copy.add_to(one, bytes, op, distance));
+            sum.add(one.of(0));
+        }
+        EXPECT_EQ(costs.of(0), sum);
+    }
+}
+
 // If the stride is a multiple of the size of a line, only the number of the accesses is kept. Their
 // cost must be the one that the addresses of all lanes have.
 TEST(AccessCosts, LanesInDifferentLinesCostTheSameAtEveryAddress) {

@@ -1,11 +1,16 @@
 // Tests BlockRequests (analysis/block_requests.hpp), which compares the requests of a block with
 // those of an earlier block. Most accesses are compared in a short way, which needs their shape. If
-// the shape is not given, the long way compares the addresses of all lanes. Both must agree.
+// the shape is not given, the long way compares the addresses of all lanes. Repeated accesses are
+// not announced as events. All three ways must agree.
+//
+// Also tests the replay of such requests by L1Replay (analysis/l1_replay.hpp).
 #include "analysis/block_requests.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <random>
 
 #include "analysis/l1_replay.hpp"
@@ -25,6 +30,10 @@ struct Access {
     MemoryEvent event;
 };
 using Accesses = std::vector<Access>;
+
+// How a test passes accesses to BlockRequests: as events with a shape, as events with the addresses
+// of all lanes instead, or without events (sim::Hook::repeated).
+enum class Way { shapes, addresses, repeated };
 
 class BlockRequestsTest : public testing::Test {
   protected:
@@ -63,29 +72,38 @@ class BlockRequestsTest : public testing::Test {
         return e;
     }
 
-    // Makes the accesses. If `shapes` is false, the events have the addresses of all lanes instead
-    // of a shape. Only uniform addresses have no long way. Returns the requests.
+    // Makes the accesses. Only uniform addresses have no long way. Returns the requests.
     std::shared_ptr<RecordedBlock> run(BlockRequests& requests, const Accesses& accesses,
-                                       BlockRequests::Candidates candidates, bool shapes) {
+                                       BlockRequests::Candidates candidates, Way way) {
         std::array<uint16_t, instructions> hints{};
         sim::Block block;
         block.memory = &memory_;
         block.hints = hints.data();
-        sim::Warp warp;
-        warp.block = &block;
+        std::array<sim::Warp, warps> of_block;
         requests.start(0, std::move(candidates));
         for (const Access& a : accesses) {
+            sim::Warp& warp = of_block[a.warp];
+            warp.block = &block;
             warp.index = a.warp;
-            if (a.wavefronts) {
+            if (way == Way::repeated) {
+                warp.repeated_wavefronts += a.wavefronts;
+            } else if (a.wavefronts) {
                 MemoryEvent shared;
                 shared.space = ptx::Space::shared;
                 requests.add(warp, shared, a.wavefronts);
             }
             MemoryEvent e = a.event;
+            if (way == Way::repeated && e.shape != Shape::scattered) {
+                sim::Op op;
+                op.pc = e.pc;
+                op.set(sim::MemoryOperand{.bytes = e.bytes});
+                requests.add(warp, op, e.access, sim::lane_stride(e), e.first);
+                continue;
+            }
             std::array<uint64_t, sim::warp_size> addresses;
             for (int lane = 0; lane < sim::warp_size; ++lane)
                 addresses[size_t(lane)] = a.event.address(lane);
-            if (!shapes && e.shape != Shape::uniform) {
+            if (way == Way::addresses && e.shape != Shape::uniform) {
                 e.shape = Shape::scattered;
                 e.addresses = addresses.data();
             }
@@ -94,21 +112,41 @@ class BlockRequestsTest : public testing::Test {
         return requests.finish();
     }
 
-    // Compares the accesses with those of `earlier`, in both ways. Returns true if they are equal.
+    // Compares the accesses with those of `earlier`, in all ways. Returns true if they are equal.
     bool equal(const Accesses& earlier, const Accesses& accesses) {
-        BlockRequests requests(sites_, warps, 1 << 14), slow(sites_, warps, 1 << 14);
-        const auto first = run(requests, earlier, {}, true);
-        const auto first_slow = run(slow, earlier, {}, false);
-        EXPECT_EQ(first->requests, first_slow->requests);
-        first->is_candidate = first_slow->is_candidate = true;
-        const auto second = run(requests, accesses, {first}, true);
-        const auto second_slow = run(slow, accesses, {first_slow}, false);
-        EXPECT_EQ(second->requests, second_slow->requests);
-        EXPECT_EQ(requests.is_as_expected(), slow.is_as_expected());
-        EXPECT_EQ(requests.origins(), slow.origins());
-        EXPECT_EQ(requests.cycles(), slow.cycles());
+        BlockRequests requests(sites_, warps, 1 << 14);
+        const auto first = run(requests, earlier, {}, Way::shapes);
+        first->is_candidate = true;
+        const auto second = run(requests, accesses, {first}, Way::shapes);
         EXPECT_EQ(requests.is_as_expected(), second == first);
+        for (const Way way : {Way::addresses, Way::repeated}) {
+            BlockRequests others(sites_, warps, 1 << 14);
+            const auto first_other = run(others, earlier, {}, way);
+            EXPECT_EQ(first->requests, first_other->requests);
+            first_other->is_candidate = true;
+            const auto second_other = run(others, accesses, {first_other}, way);
+            EXPECT_EQ(second->requests, second_other->requests);
+            EXPECT_EQ(requests.is_as_expected(), others.is_as_expected());
+            EXPECT_EQ(requests.origins(), others.origins());
+            EXPECT_EQ(requests.cycles(), others.cycles());
+        }
         return requests.is_as_expected();
+    }
+
+    // Replays the accesses through L1.
+    L1Result replay(const Accesses& accesses, uint32_t variant, bool has_barriers,
+                    std::optional<bool> lines_once = {}) {
+        BlockRequests requests(sites_, warps, 1 << 14);
+        const auto block = run(requests, accesses, {}, Way::shapes);
+        L1Replay replay(*block, requests.memory(), sites_, nullptr, requests.origins(), variant,
+                        has_barriers);
+        return replay.run(lines_once ? *lines_once : replay.requests_lines_once());
+    }
+    bool requests_lines_once(const Accesses& accesses) {
+        BlockRequests requests(sites_, warps, 1 << 14);
+        const auto block = run(requests, accesses, {}, Way::shapes);
+        return L1Replay(*block, requests.memory(), sites_, nullptr, requests.origins(), 0, false)
+            .requests_lines_once();
     }
 
     std::mt19937_64 random_{3};
@@ -191,6 +229,56 @@ TEST_F(BlockRequestsTest, ARequestThatLeavesItsArrayIsNotEqual) {
     const bool leaves = later[59].event.address(31) >= arrays_[0] + bytes_of_array;
     ASSERT_TRUE(leaves);
     EXPECT_FALSE(equal(earlier, later));
+}
+
+std::vector<uint64_t> numbers_of(const model::CacheCounts& c) {
+    return {c.l1_loads, c.l1_load_hits, c.l1_stores, c.l1_store_hits};
+}
+
+// If no line is requested twice, L1 is not modelled. The result must be the same as with the model.
+TEST_F(BlockRequestsTest, ABlockWithoutRepeatedLinesIsReplayedLikeAnyOther) {
+    sites_ = {{CacheSite::Effect::load, 4, false, false},
+              {CacheSite::Effect::store, 4, false, false},
+              {CacheSite::Effect::bypassing_load, 4, false, false}};
+    for (uint32_t n = 0; n < 40; ++n) {
+        Accesses accesses = some(60);
+        uint64_t next = 0;
+        for (Access& a : accesses) {
+            a.event.first = arrays_[a.event.pc % 2] + (next += 16384) + random_() % 8 * 4;
+            if (random_() % 2) a.event.first &= ~uint64_t{127};
+        }
+        ASSERT_TRUE(requests_lines_once(accesses));
+        const bool has_barriers = n % 2;
+        const uint32_t variant = n % RecordedBlock::variants;
+        const L1Result quick = replay(accesses, variant, has_barriers);
+        const L1Result slow = replay(accesses, variant, has_barriers, false);
+        const model::ReplayedBlock &one = *quick.filtered, &other = *slow.filtered;
+        EXPECT_EQ(numbers_of(one.counts), numbers_of(other.counts));
+        EXPECT_EQ(one.cycles, other.cycles);
+        EXPECT_EQ(one.lines, other.lines);
+        EXPECT_EQ(one.lines_sent, other.lines_sent);
+        ASSERT_EQ(one.traffic.size(), other.traffic.size());
+        for (size_t i = 0; i < one.traffic.size(); ++i) {
+            const model::Traffic &a = one.traffic[i], &b = other.traffic[i];
+            EXPECT_TRUE(a.line == b.line && a.time == b.time && a.pc == b.pc && a.step == b.step &&
+                        a.kind == b.kind && a.sectors == b.sectors && a.whole == b.whole &&
+                        a.count == b.count)
+                << i;
+        }
+        for (size_t pc = 0; pc < instructions; ++pc) {
+            const Misses &a = quick.misses[pc], &b = slow.misses[pc];
+            EXPECT_TRUE(a.requests == b.requests && a.missed == b.missed && a.lines == b.lines &&
+                        a.cycles == b.cycles);
+        }
+        accesses.push_back(accesses.front());
+        EXPECT_FALSE(requests_lines_once(accesses));
+        accesses.pop_back();
+        sites_[2].effect = CacheSite::Effect::atomic;
+        const bool has_atomic =
+            std::ranges::any_of(accesses, [](const Access& a) { return a.event.pc == 2; });
+        EXPECT_EQ(requests_lines_once(accesses), !has_atomic);
+        sites_[2].effect = CacheSite::Effect::bypassing_load;
+    }
 }
 
 }  // namespace

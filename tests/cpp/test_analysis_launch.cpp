@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <random>
+
 #include "analysis_fixture.hpp"
 
 namespace coalesce::analysis {
@@ -74,6 +77,58 @@ TEST(Launch, KeepsRequestedEvents) {
     ASSERT_TRUE(r.trace);
     ASSERT_EQ(r.trace->events.size(), 4u);  // three loads and a store
     for (const TraceEvent& e : r.trace->events) EXPECT_EQ(e.block, 2u);
+}
+
+// A loop of accesses to shared and global memory. Their strides and the distances between
+// iterations are random, and some are only executed by a part of the threads.
+std::string random_accesses(std::mt19937& random) {
+    const auto pick = [&](std::initializer_list<int> values) {
+        return std::to_string(values.begin()[random() % values.size()]);
+    };
+    std::string text = "ld.param.u64 %d4, [in]; mov.u32 %r4, sm; setp.lt.u32 %p4, %i, " +
+                       pick({20, 64, 100}) + ";\nmov.u32 %r7, 5;\n";
+    text += "mad.wide.u32 %d5, %i, " + pick({0, 4, 8, 12}) + ", %d4;\n";
+    text += "mad.lo.u32 %r5, %i, " + pick({0, 4, 8, 16, 36, 64}) + ", %r4;\n";
+    text += "mad.lo.u32 %r6, %i, " + pick({4, 132}) + ", %r4;\nL:\n";
+    const std::string accesses[] = {
+        "ld.shared.u32 %r8, [%r5+",  "st.shared.u32 [%r6+",       "ld.shared.u32 %r9, [%r6+",
+        "ld.global.u32 %r10, [%d5+", "ld.global.u32 %r11, [%d4+",
+    };
+    for (int n = 0; n < 8; ++n) {
+        const std::string& access = accesses[random() % std::size(accesses)];
+        const bool stores = access.starts_with("st");
+        text += (random() % 4 ? "" : "@%p4 ") + access + pick({0, 4, 64, 128}) +
+                (stores ? "], %r7;\n" : "];\n");
+    }
+    text += "add.u32 %r5, %r5, " + pick({0, 4, 128}) + "; add.u32 %r6, %r6, " + pick({0, 8, 12}) +
+            "; add.s64 %d5, %d5, " + pick({0, 4, 128}) + ";\n";
+    return text + "sub.u32 %r7, %r7, 1; setp.ne.u32 %p5, %r7, 0;\n@%p5 bra L;\n";
+}
+
+// Most accesses of a counted launch are not announced (sim/repetition.hpp). If all events are
+// recorded, all accesses are announced. The counts must be the same.
+TEST(Launch, CountsRepeatedAccessesLikeAnnouncedOnes) {
+    std::mt19937 random(1);
+    for (int n = 0; n < 300; ++n) {
+        const std::string body = random_accesses(random);
+        Kernel k(body, 128, ".shared .align 16 .b8 sm[20480];\n");
+        LaunchRequest request = k.request(20);
+        request.launch.workers = 1;
+        request.counts = request.caches = true;
+        LaunchRequest all = request;
+        all.record = Recording{};
+        const Result quick = k.launch(request), slow = k.launch(all);
+        ASSERT_EQ(quick.counts->instructions, slow.counts->instructions) << body;
+        uint64_t requests = 0;
+        for (const InstructionCounts& c : slow.counts->instructions) requests += c.requests;
+        EXPECT_EQ(slow.trace->events.size(), requests);
+        const model::CacheCounts &a = quick.caches->counts, &b = slow.caches->counts;
+        EXPECT_TRUE(a.l1_loads == b.l1_loads && a.l1_load_hits == b.l1_load_hits &&
+                    a.l1_stores == b.l1_stores && a.l2_reads == b.l2_reads &&
+                    a.l2_hits == b.l2_hits)
+            << body;
+        EXPECT_EQ(quick.time->ms, slow.time->ms) << body;
+    }
 }
 
 TEST(Launch, ChecksInsteadOfCounting) {
