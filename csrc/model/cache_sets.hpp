@@ -52,6 +52,7 @@ class TimedSets {
     [[nodiscard]] uint64_t oldest(uint64_t set) const {
         const int64_t* const used = &used_[set * ways_];
         int64_t least = used[0];
+        // With a constant number of ways, the compiler needs no loop.
         if (ways_ == usual)
             for (uint32_t way = 1; way < usual; ++way) least = std::min(least, used[way]);
         else
