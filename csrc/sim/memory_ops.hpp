@@ -269,11 +269,21 @@ inline void announce(Warp& w, const Op& op, ptx::Space space, Access access, Sha
     w.block->announce->access(w.block->observer, w, event);
 }
 
+template <Watch watch>
+void access_generic_as(Warp& w, const Op& op, Access access);
+
 // Executes a load, store or atomic in a known space. op.mover moves the data.
 template <Watch watch, ptx::Space space, Access access>
 void access_memory(Warp& w, const Op& op) {
     Resolved r;
     read_addresses(w, op);
+    if constexpr (space == ptx::Space::param) {
+        // For compute capability 10.0 and later, the compiler (NVRTC 13.5) also applies ld.param to
+        // generic addresses, even to those of a local copy of a parameter.
+        constexpr uint64_t last = INT64_MAX;  // a larger number is a negative distance
+        if (lanes_where(w, [](uint64_t a) { return a >= window_bytes && a <= last; })) [[unlikely]]
+            return access_generic_as<watch>(w, op, access);
+    }
     resolve<watch, space>(w, op, access, r);
     const LaneMask all = w.mask;
     if constexpr (watch == Watch::faults) {

@@ -372,6 +372,14 @@ LEAVES = {
     "an offset": ("add.s64 %a, %s, 20; ld.param.u32 %x, [%a];", True),
     "an offset in the address": ("add.s64 %a, %s, 4; ld.param.u32 %x, [%a+16];", True),
     "a generic address": ("cvta.param.u64 %s, %s; add.s64 %a, %s, 20; ld.u32 %x, [%a];", True),
+    "ld.param of a generic address": (
+        "cvta.param.u64 %s, %s; add.s64 %a, %s, 20; ld.param.u32 %x, [%a];",
+        True,
+    ),
+    "the last element at a generic address": (
+        "cvta.param.u64 %s, %s; add.s64 %a, %s, 16; ld.param.u32 %x, [%a];",
+        False,
+    ),
     "an index": ("mad.wide.u32 %a, %i, 4, %s; ld.param.u32 %x, [%a+20];", True),
     "the last element": ("add.s64 %a, %s, 16; ld.param.u32 %x, [%a];", False),
     "the address of either": ("selp.b64 %a, %s, %t, %p; ld.param.u32 %x, [%a];", False),

@@ -50,6 +50,16 @@ __global__ void tell(const Task task, double *out) {
     task.grid.cells[2] = task.scale;
 }
 """
+# The compiler reads the array by different instructions for different architectures.
+INDEXED = r"""
+struct S { int a[64]; };
+__global__ void indexed(S s, int *out) {
+    int i = threadIdx.x * 4;
+    out[threadIdx.x] = i < 64 ? s.a[i] : 7;
+    const int *p = s.a, *end = s.a + threadIdx.x;
+    while (p != end) out[threadIdx.x] += *p++;
+}
+"""
 V = (1.0, 2.0, 3.0, 4.0)
 WANTED = [7, 1.5, 3, 4, 20, 9, 1, 5, -3, 0.25, 4, 1, 1 << 40]
 
@@ -379,3 +389,14 @@ def test_a_structured_array_needs_elements_of_the_right_size(on_simulator):
     assert right["x"].tolist() == [1, 2, 3]
     with pytest.raises(TypeError, match=r"needs elements of 8 bytes; an element .* has 12 bytes"):
         kernel[1, 3](np.zeros(3, [("n", int), ("x", np.float32)]))
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_an_index_in_an_array_member(arch):
+    kernel = coalesce.Kernel(INDEXED, "indexed", options=[f"-arch={arch}"], device="sim")
+    out = np.zeros(32, np.int32)
+    kernel[1, 32]({"a": np.arange(64, dtype=np.int32)}, out)
+    n = np.arange(32)
+    wanted = np.where(n < 16, 4 * n, 7) + n * (n - 1) // 2
+    np.testing.assert_array_equal(out, wanted)
+    assert not kernel.check(1, 32, {"a": np.arange(64, dtype=np.int32)}, out)
