@@ -126,8 +126,9 @@ void AccessCosts::Patterns::add_to(InstructionCounts& total, size_t n) const {
 
 uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
     if (!is_copy(e)) return add_compared(e);
-    // A lane of an asynchronous copy may read nothing, and only fill its destination with zeros. If
-    // all lanes do so, there was no event for the source, and `readers_` is of an earlier copy.
+    // In an asynchronous copy, some lanes only fill their destination with zeros, and read nothing.
+    // If all lanes do so, there is no event for the source. Then `readers_` still belongs to an
+    // earlier copy.
     if (e.space == ptx::Space::global)
         readers_ = e.mask;
     else if (copy_ != e.pc)

@@ -75,8 +75,9 @@ class AccessCosts {
     // too, with the addresses that are in their registers.
     void leave_out(sim::LaneMask lanes) { left_out_ = lanes; }
 
-    // Returns for each instruction the access that add() added last, if it has a constant stride.
-    // If it is repeated, its counter can be increased instead of calling add() again.
+    // Returns one entry for each instruction: the last access that was passed to add(), if this
+    // access has a constant stride. If the next access repeats it, the caller can increase the
+    // counter of the entry, and need not call add().
     [[nodiscard]] const sim::Repetition* repetitions() const { return repetitions_.data(); }
 
     // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
@@ -166,8 +167,8 @@ class AccessCosts {
     };
     // Returns the part of the first address that affects the cost of an access with a constant
     // stride. In global memory, this is the place in a line. In shared memory, all banks are alike,
-    // so only the place in a word can matter. But an asynchronous copy uses the banks of its
-    // source, too, so its place in a line matters.
+    // so only the place in a word can matter. For an asynchronous copy, the place in a line matters
+    // (model/copies.hpp).
     static uint64_t place_of(const sim::MemoryEvent& e) { return e.first % unit_of(e); }
     static uint64_t unit_of(const sim::MemoryEvent& e) {
         return e.space == ptx::Space::shared && !e.sources ? model::word_bytes : model::line_bytes;

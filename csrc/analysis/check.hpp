@@ -107,7 +107,8 @@ class CheckObserver {
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
-    // Reports a read that leaves the parameter from whose address its own address is computed.
+    // The address of a read may be computed from the address of a parameter. Reports the read if it
+    // is outside this parameter.
     void check_parameter(const sim::Warp& w, const sim::MemoryEvent& e);
     // Returns true if a lane accesses shared memory outside the variable from which its address is
     // computed.

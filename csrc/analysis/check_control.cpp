@@ -279,8 +279,8 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
             lanes, [&](int i) { outside_variable(w, op.pc, op.memory().bytes, i, addresses[i]); });
         return;
     }
-    // An index outside a member may lead to any address. An address near an array is from another
-    // access of the line.
+    // An index outside a member can lead to almost any address. Only if the address is near an
+    // array, it is probably that of another access in the same line of the source.
     const bool of_member = space != Space::shared && !sim::is_near_array(*w.block->memory, address);
     if (of_member && kind == out_of_bounds && follows_from_member(op.pc)) return;
     bool fresh = false;

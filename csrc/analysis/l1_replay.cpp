@@ -227,8 +227,8 @@ inline MemoryRequest L1Replay::shifted(MemoryRequest r) const {
     return r;
 }
 
-// Replays simple requests: a pause, and a load whose lines are alike, or which was replayed before
-// and whose lines are still in L1. Returns false for any other request.
+// Replays the simple requests, and returns false for all others. The simple ones are a pause, a
+// load with AlikeLines, and a load that was replayed before and whose lines are still in L1.
 inline bool L1Replay::replay_simple(const MemoryRequest& r) {
     if (r.pc == MemoryRequest::pause) {
         result_.cycles += uint32_t(r.first);
@@ -367,8 +367,8 @@ inline void L1Replay::add(const MemoryRequest& r, uint32_t lines, uint64_t misse
     result_.lines += lines;
 }
 
-// Replays a request whose lines are not in L1, because they have not been requested before. Nobody
-// will request them again, so they need not be stored in L1.
+// Replays a request whose lines are not in L1, because they have not been requested before. No
+// later request has these lines, so they need not be stored in L1.
 void L1Replay::pass(uint32_t warp, const MemoryRequest& r) {
     if (r.pc == MemoryRequest::pause) {
         result_.cycles += uint32_t(r.first);

@@ -77,8 +77,8 @@ class TimedSets {
     static constexpr uint32_t usual = 16;
     static constexpr uint64_t places = uint64_t{1} << 24;  // more than a cache has
 
-    // A use is stored as one number: the time, and in the lower bits the place. So the least number
-    // of a set also says where it is.
+    // A use is stored as one number: the time, and in the lower bits the place. So the smallest
+    // number of a set has the place of the line that was not used for the longest time.
     static int64_t use_of(uint64_t place, uint64_t time) { return int64_t(time * places + place); }
 
     uint32_t ways_;

@@ -10,12 +10,12 @@ namespace {
 using ptx::Instruction;
 using ptx::Operand;
 
-// What a register contains. Numbers from 0 on stand for the address of the parameter with this
-// number, plus an index.
+// What a register contains. A number n of at least 0 means: the address of parameter n, plus an
+// index.
 using Content = int32_t;
 constexpr Content not_known_yet = -3, index = -2, anything = -1;
 
-// The content of a register that may have one or the other.
+// Returns the content of a register that may have content `a` or content `b`.
 Content either(Content a, Content b) {
     if (a == not_known_yet || a == b) return b;
     return b == not_known_yet ? a : anything;

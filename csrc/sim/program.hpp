@@ -127,8 +127,8 @@ struct InstructionInfo {
     uint8_t bytes = 0;  // the bytes that each lane accesses, for all its elements together
     // The origin of the address. `parameter` is an index into the kernel's parameters.
     Origin origin;
-    // For a load: the parameter from whose address the load's address is computed, or -1. See
-    // parameter_addresses.hpp.
+    // For a load whose address is computed from the address of a parameter: the index of the
+    // parameter. Otherwise -1. See parameter_addresses.hpp.
     int32_t in_parameter = -1;
     bool operator==(const InstructionInfo&) const = default;
     // Sets the text of the instruction, its opcode, and the traits that they determine.

@@ -190,7 +190,7 @@ void diverge(Warp& w, LaneMask taken, uint32_t target, uint32_t otherwise, uint3
 
 namespace {
 
-// No join waits any more for these lanes, which leave the kernel. `at` is their innermost join.
+// Removes these lanes, which exit, from all joins that wait for them. `at` is their innermost join.
 void stop_waiting_for(Warp& w, JoinReference at, LaneMask lanes) {
     while (at.one >= 0) {
         Join& join = w.joins[size_t(at.one)];

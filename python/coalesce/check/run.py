@@ -59,7 +59,8 @@ def _tested(launch: Prepared) -> Iterator[dict[str, Any]]:
     """Provide the options of `Prepared.run` that choose the program to check.
 
     If a parameter is a structure, this is usually a program that also tests the indices of members
-    that are arrays. The variables of the module keep their values, and get the new ones.
+    that are arrays. Before the check, the values of the module's variables are copied to this
+    program. After the check, their new values are copied back.
     """
     kernel, untested = launch.kernel, launch.program
     names = [p.name for p in kernel.signature.parameters if p.kind == "struct"]

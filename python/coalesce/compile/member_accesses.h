@@ -60,8 +60,8 @@ __device__ constexpr long long number(I i) {
     return at > most ? most : at < -most ? -most : at;
 }
 
-// Each function returns the last index unchanged. An index may be larger than its extent if the
-// element is in the array as a whole: many programs access all elements of `float m[3][4]` as
+// Each function returns the last index unchanged. An index may be outside its own dimension if the
+// element is in the array. For example, many programs access all elements of `float m[3][4]` as
 // m[0][i].
 template <class Chain, class I>
 __device__ constexpr I within(int access, I i) {

@@ -3,14 +3,17 @@
 A structure that a kernel gets by value may have members that are arrays. The compiled code does
 not show whether an index is outside such an array. ``s.a[4]`` and ``s.b[0]`` can be the same
 address, and the compiler adds constants in an index to the address. Therefore a check compiles
-another source, in which each index of such an access is passed through a function::
+another source. There, the last index of each such access is passed through a function::
 
     s.a[i]   becomes   s.a[(::coalesce_members::within<...>(0, (i)))]
 
 The function is in compile/member_accesses.h. It returns the index, and reports it if it is outside
-the array. The types come from the compiler, through ``decltype``. So an access through a pointer, a
-reference or an overloaded operator[] is never tested. Only the index of a subscript is tested:
-pointer arithmetic, casts, copies of the structure and other members of a union are not affected.
+the array. If there are several indices, as in ``s.m[i][j]``, the others are arguments, too. So they
+are evaluated twice.
+
+The types come from the compiler, through ``decltype``. So an access through a pointer, a reference
+or an overloaded operator[] is never tested. Only the index of a subscript is tested: pointer
+arithmetic, casts, copies of the structure and other members of a union are not affected.
 """
 
 from __future__ import annotations
@@ -68,8 +71,9 @@ def with_tests(source: str, names: Iterable[str]) -> tuple[str, list[MemberAcces
         return source, []
     layout = layout_of(source)
     bare = layout.bare
-    # Where not to look for names: the start, the end, and the names ("" stands for all names). A
-    # failed assertion shows its text. A parameter of a macro may stand for any expression.
+    # Ranges of the source in which names are left out: the start, the end, and the names (""
+    # stands for all names). One kind are assertions, because a failed assertion shows its text. The
+    # other kind are macros, because a macro's parameter may have the name of a kernel's parameter.
     hidden = [(m.start(), closing(bare, m.end()), "") for m in _ASSERTION.finditer(bare)]
     hidden += [
         (directive.start, directive.end, macro[1])
