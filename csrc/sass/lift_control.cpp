@@ -475,7 +475,10 @@ void Lifter::nothing(const Instruction& in) {
         only(in, {});
     }
     Op op;
-    op.run = engine_.ops->machine(in.opcode == "YIELD" ? MachineOp::yield : MachineOp::nothing);
+    if (in.opcode == "YIELD")
+        op.control = Control::may_yield;
+    else
+        op.run = engine_.ops->machine(MachineOp::nothing);
     append(op);
 }
 

@@ -50,7 +50,6 @@ enum class MachineOp : uint8_t {
     sine_of_turns,
     cosine_of_turns,
     nothing,
-    yield,
     // The operations from here on use 64-bit values in pairs of registers.
     join_pair,
     split_pair,

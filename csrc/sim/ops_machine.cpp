@@ -429,9 +429,6 @@ struct byte_differences {
 
 void nothing(Warp&, const Op&) {}
 
-// YIELD is in loops in which lanes may wait for other lanes of their warp (release_waiting_lanes).
-void yield(Warp& w, const Op&) { w.yielded |= w.mask; }
-
 constexpr MachineHandler handlers[] = {
     {MachineOp::move, &move},
     {MachineOp::add3, &lanewise<add3, uint32_t, uint32_t, uint32_t, uint32_t>},
@@ -477,7 +474,6 @@ constexpr MachineHandler handlers[] = {
     {MachineOp::sine_of_turns, &lanewise<sine_of_turns, float, float>},
     {MachineOp::cosine_of_turns, &lanewise<cosine_of_turns, float, float>},
     {MachineOp::nothing, &nothing},
-    {MachineOp::yield, &yield},
 };
 constexpr size_t pairs = size_t(MachineOp::join_pair);
 static_assert(are_in_order(handlers, 0) && std::size(handlers) == pairs);

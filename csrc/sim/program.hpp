@@ -69,6 +69,7 @@ enum class Control : uint8_t {
     barrier,         // bar, barrier: the lanes wait for other threads of the block
     join,            // marks that lanes may reconverge at the next op
     yield,           // nanosleep: lets other warps run
+    may_yield,       // YIELD in machine code: other lanes of the warp may run next
     cluster_arrive,  // barrier.cluster.arrive and wait: for the threads of the cluster
     cluster_wait,
     // In machine code, the following instructions say where lanes reconverge (convergence.cpp).

@@ -151,6 +151,7 @@ void place(Warp& w, const Path& path) {
 void run_path(Warp& w, const Path& path) {
     w.current = path;
     w.running = true;
+    w.overdue = false;
     w.mask = path.mask;
     const Program& program = *w.block->program;
     const size_t needed =

@@ -159,6 +159,9 @@ struct Warp {
     // (release_awaited_lanes). They must get there before they leave the kernel.
     LaneMask expected = 0;
     LaneMask yielded = 0;  // for machine code: the lanes that executed YIELD after their last BSYNC
+    // For machine code: true if the running path has used up its slice. Other paths run when it
+    // executes YIELD (warp_runner.hpp).
+    bool overdue = false;
     std::vector<Path> paths;
     // An index that is in use belongs either to a join or to a list of joins. `free_joins` has the
     // indices that are not in use.

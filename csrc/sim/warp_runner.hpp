@@ -6,6 +6,14 @@
 // Its operations are executed one after the other without any test. Only the last one needs the
 // scheduler. A warp runs until all its paths wait or its slice ends. A slice is a limited number of
 // operations.
+//
+// After its slice, a path of machine code may not be interrupted everywhere. The paths of a warp
+// share the uniform registers. So another path could overwrite a uniform register that this path
+// still needs. The assembler knows at which instructions other lanes may run: YIELD, NANOSLEEP, and
+// the instructions at which lanes diverge or wait. For example, a loop without YIELD may count its
+// iterations in a uniform register, even if only some lanes execute the loop. But the assembler
+// adds YIELD to each loop that may wait for other lanes. Therefore the path runs until it executes
+// one of these instructions.
 #pragma once
 
 #include <algorithm>
@@ -40,17 +48,27 @@ class WarpRunner {
     // Runs paths of the warp until none can run, or the slice ends.
     void run(Warp& w) {
         left_ = slice();
-        spun = false;
+        spun = yielded_ = false;
         bool worked = false;
         do {
             run_current(w);
+            if (left_ <= 0 && !w.overdue && !may_interrupt(w)) {
+                // The path gets another slice, which ends at the first YIELD.
+                end_slice(w);
+                w.overdue = worked = true;
+                left_ = slice();
+                run_current(w);
+                left_ = 0;
+                if (!w.running) stalled_slices = 0;
+            }
             if (left_ <= 0) {
                 end_slice(w);
                 const bool waits = spun;
                 spun = waits && !worked;
                 if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
                 if (w.running) {
-                    rotate(w);
+                    // Otherwise this path is also the first to run in the warp's next slice.
+                    if (waits || may_interrupt(w)) rotate(w);
                     if (waits) return;
                     ++stalled_slices;
                     if (spins_ && release_waiting_lanes(w)) stalled_slices = 0;
@@ -169,7 +187,15 @@ class WarpRunner {
                 return wait_for_cluster(w, op, at);
             case Control::yield:
                 w.yielded |= w.mask;
+                yielded_ = true;
                 use_up_slice();
+                return go_to(w, at + 1);
+            case Control::may_yield:
+                w.yielded |= w.mask;
+                if (w.overdue) {
+                    yielded_ = true;
+                    use_up_slice();
+                }
                 return go_to(w, at + 1);
             case Control::set_barrier:
                 return set_barrier(w, op, at);
@@ -246,6 +272,11 @@ class WarpRunner {
         go_to(w, to.target);
     }
 
+    // Returns true if the slice has ended at an op after which another path of the warp may run.
+    [[nodiscard]] bool may_interrupt(const Warp& w) const {
+        return !w.running || yielded_ || spun || !program_.conventions.explicit_reconvergence;
+    }
+
     // Ends the current slice.
     void use_up_slice() { left_ = 0; }
 
@@ -284,7 +315,8 @@ class WarpRunner {
     // If the launch has an instruction limit: the instructions that were executed in this slice.
     int64_t instructions_ = 0;
     std::vector<uint32_t> instructions_to_end_;  // see above; empty if there is no limit
-    bool spins_ = false;  // lanes of this kernel have waited for other lanes of their warp
+    bool spins_ = false;    // lanes of this kernel have waited for other lanes of their warp
+    bool yielded_ = false;  // the warp that runs has ended its slice with YIELD or NANOSLEEP
 };
 
 }  // namespace coalesce::sim

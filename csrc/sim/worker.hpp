@@ -124,7 +124,7 @@ class Worker : public WorkerBase {
             for (Warp& w : block.warps) {
                 if (w.done()) continue;
                 done = false;
-                if (next_path(w)) {
+                if (w.running || next_path(w)) {
                     progress = true;
                     runner_.run(w);
                     spins = spins && runner_.spun;
