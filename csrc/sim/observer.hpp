@@ -27,7 +27,6 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "sim/memory.hpp"
 #include "sim/warp.hpp"
@@ -38,12 +37,9 @@ namespace coalesce::sim {
 // array member.
 struct Misuse {
     std::string message;
-    // For an index outside a member: the member, such as "s.a", the indices, "read" or "write", and
-    // the index into Program::member_accesses. For free(), `array` is empty.
-    std::string array;
-    std::vector<int64_t> index;
-    std::string verb;
-    uint32_t access = 0;
+    // For an index outside a member: the member, such as "s.a", and "read" or "write". For free(),
+    // both are empty.
+    std::string array, verb;
 };
 
 // The events. Each comment shows the function that handles the event.
