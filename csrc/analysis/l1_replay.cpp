@@ -209,7 +209,9 @@ L1Result L1Replay::run(bool lines_once) {
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(request + requests_ahead);
             const MemoryRequest r = shifted(*request);
-            if (lines_once)
+            if (r.pc == MemoryRequest::pause)
+                result_.cycles += uint32_t(r.first);
+            else if (lines_once)
                 pass(warp, r);
             else if (!replay_simple(r))
                 replay(warp, r);
@@ -227,13 +229,9 @@ inline MemoryRequest L1Replay::shifted(MemoryRequest r) const {
     return r;
 }
 
-// Replays the simple requests, and returns false for all others. The simple ones are a pause, a
-// load with AlikeLines, and a load that was replayed before and whose lines are still in L1.
+// Replays the simple requests, and returns false for all others. The simple ones are a load with
+// AlikeLines, and a load that was replayed before and whose lines are still in L1.
 inline bool L1Replay::replay_simple(const MemoryRequest& r) {
-    if (r.pc == MemoryRequest::pause) {
-        result_.cycles += uint32_t(r.first);
-        return true;
-    }
     if (last_lines_ && r.first == last_.first && r.stride == last_.stride && r.pc == last_.pc &&
         !r.scattered) {
         cache_.load_again(last_sectors_);
@@ -370,10 +368,6 @@ inline void L1Replay::add(const MemoryRequest& r, uint32_t lines, uint64_t misse
 // Replays a request whose lines are not in L1, because they have not been requested before. No
 // later request has these lines, so they need not be stored in L1.
 void L1Replay::pass(uint32_t warp, const MemoryRequest& r) {
-    if (r.pc == MemoryRequest::pause) {
-        result_.cycles += uint32_t(r.first);
-        return;
-    }
     const CacheSite site = sites_[r.pc];
     const bool stores = site.effect == Effect::store;
     const Traffic::Kind kind = stores ? Traffic::Kind::write : Traffic::Kind::read;
