@@ -386,8 +386,8 @@ inline uint64_t bank_address(const MachineCode& code, uint32_t bank, uint64_t of
 
 // Executes LDC, which reads from a constant bank at an address that differs between lanes. Bytes
 // beyond the end of the bank are read as zeros. In bank 0, LDC reads only parameters, so an access
-// outside the parameters is an error. A correct kernel never makes such an access: the assembler
-// executes LDC only if the kernel reads the element.
+// outside the parameters is an error. In all machine code that we have seen, the assembler executes
+// LDC only if the kernel reads the element. So this is no error of a correct kernel.
 template <Watch watch>
 void load_bank(Warp& w, const Op& op) {
     static constexpr std::byte nothing[16] = {};
