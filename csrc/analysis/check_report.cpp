@@ -28,6 +28,7 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
         mangled_at[offset] = mangled;
         v.address = offset;
         v.bytes = bytes;
+        v.variable = true;
         const auto known = shapes.find(v.name);
         if (known != shapes.end()) {
             v.shape = known->second.shape;

@@ -15,6 +15,7 @@
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
 #include "sim/device_arrays.hpp"
+#include "sim/memory.hpp"
 #include "sim/tensor_map.hpp"
 #include "sim/texture.hpp"
 
@@ -310,6 +311,20 @@ void add_objects(py::module_& m) {
     m.def("texture_object", &make_texture_object,
           "The bytes of a texture or surface object on the simulator, of an array at address 0;\n"
           "ValueError if the object is not valid.");
+    m.def(
+        "element_name",
+        [](std::string name, std::vector<int64_t> shape, uint32_t item_bytes, int64_t offset,
+           bool variable) {
+            sim::Buffer buffer;
+            buffer.name = std::move(name);
+            buffer.shape = std::move(shape);
+            buffer.item_bytes = item_bytes;
+            buffer.variable = variable;
+            return sim::element(buffer, offset);
+        },
+        py::arg("name"), py::arg("shape"), py::arg("item_bytes"), py::arg("offset"),
+        py::arg("variable"),
+        "The name of the element at a byte offset: \"a[1, 3]\", or \"tile[1][3]\" for a variable.");
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ struct Buffer {
     std::vector<int64_t> shape;
     uint32_t item_bytes = 0;
     std::string type;
+    // Elements of a variable have names in C++ notation, such as "tile[1][3]". Elements of an array
+    // of NumPy have names such as "a[1, 3]".
+    bool variable = false;
     // The arguments of the launch that are in this buffer. An argument may be a view of a larger
     // array. Then the buffer is the larger array.
     struct Part {

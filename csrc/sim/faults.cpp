@@ -39,7 +39,8 @@ std::string element(const Buffer& b, int64_t offset) {
     }
     at[0] = index;
     std::string text = b.name_at(offset) + "[";
-    for (size_t d = 0; d < at.size(); ++d) text += (d ? ", " : "") + std::to_string(at[d]);
+    const char* const comma = b.variable ? "][" : ", ";
+    for (size_t d = 0; d < at.size(); ++d) text += (d ? comma : "") + std::to_string(at[d]);
     return text + "]";
 }
 

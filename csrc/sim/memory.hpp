@@ -204,8 +204,8 @@ void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t
 // Returns a name such as "thread (3, 0, 0) in block (2, 1, 0)".
 [[nodiscard]] std::string thread_name(const Warp& warp, int lane);
 
-// Returns a name such as "b[64, 3]" for a byte offset from the start of a buffer. The offset may be
-// outside the buffer.
+// Returns a name such as "b[64, 3]" for a byte offset from the start of a buffer, or "tile[64][3]"
+// if the buffer is a variable. The offset may be outside the buffer.
 [[nodiscard]] std::string element(const Buffer& buffer, int64_t offset);
 
 // Returns a description such as "`b` has shape (64, 32), float32". If the buffer contains several

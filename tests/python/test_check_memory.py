@@ -234,7 +234,7 @@ def test_uninitialized_element_by_its_declaration():
             out[threadIdx.x] = tile[3][threadIdx.x % 8 + 5];
         }"""
     f = only(check(source, 1, 16, np.zeros(16, np.float32), entry="k<16>"), "uninitialized")
-    assert f.title == "read of tile[3, 5] before anything was written to it"
+    assert f.title == "read of tile[3][5] before anything was written to it"
     assert f.index == (3, 5)
     assert f.details == ("`tile` has shape (8, 17), float, in shared memory",)
 

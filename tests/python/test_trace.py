@@ -284,6 +284,65 @@ def test_element_names(rows, arrays):
         partial.element(0, 9)
 
 
+SHARED = """
+#define ROWS 32
+constexpr int COLS = ROWS + 1;
+enum {{ EIGHT = 8 }};
+struct Pair {{ float a, b; }};
+template <class T, int N> __global__ void k(float* y, int i) {{
+    __shared__ {declaration};
+    tile{index} = {value};
+    __syncthreads();
+    y[0] = *(float*)&tile{index};
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("declaration", "index", "shape", "dtype", "name"),
+    [
+        ("float tile[32][33]", "[i][i + 2]", (32, 33), "float32", "tile[1][3]"),
+        ("float tile[ROWS][COLS]", "[i][i + 2]", (32, 33), "float32", "tile[1][3]"),
+        ("T tile[N][N / 2][2]", "[i][3][i]", (8, 4, 2), "float64", "tile[1][3][1]"),
+        ("unsigned tile[48]", "[i]", (48,), "uint32", "tile[1]"),
+        ("char tile[4][64]", "[i][4 * i]", (4, 64), "int8", "tile[1][4]"),
+        ("float4 tile[4][8]", "[i][5].y", (4, 8), "V16", "tile[1][5] + 4 bytes"),
+        # Values of enumerations are not read. One unknown extent follows from the variable's size.
+        ("float tile[EIGHT][5]", "[i][4]", (8, 5), "float32", "tile[1][4]"),
+        # The shape is not known.
+        ("float tile[EIGHT][EIGHT]", "[i][4]", (64,), "uint32", "tile[12]"),
+        ("float tile[sizeof(Pair)][5]", "[i][4]", (40,), "uint32", "tile[9]"),
+        ("Pair tile[4][5]", "[i][3].b", (40,), "uint32", "tile[17]"),
+    ],
+)
+def test_elements_of_shared_arrays_have_names_in_cpp_notation(
+    on_simulator, declaration, index, shape, dtype, name
+):
+    value = "double(i)" if declaration.startswith("T") else "i"
+    source = SHARED.format(declaration=declaration, index=index, value=value)
+    kernel = coalesce.Kernel(source, "k<double, 8>", device=on_simulator)
+    trace = kernel.trace(1, 1, np.zeros(1, np.float32), 1)
+    (array,) = (a for a in trace.arrays if a.space == "shared")
+    assert (array.name, array.shape, array.dtype) == ("tile", shape, dtype)
+    shared = trace.select(space="shared")
+    assert len(shared)
+    assert {shared.element(event, 0) for event in range(len(shared))} == {name}
+    assert name in str(trace)
+    assert pickle.loads(pickle.dumps(trace)) == trace
+    assert json.loads(json.dumps(trace.to_dict()))["arrays"][-1]["shape"] == list(shape)
+
+
+def test_shared_arrays_of_two_kernels_with_one_name_are_flat(on_simulator):
+    kernel = "__global__ void {}(float* y) {{ __shared__ float tile{}; {} }}"
+    use = "tile[threadIdx.x][3] = y[0]; __syncthreads(); y[1] = tile[threadIdx.y][3];"
+    shapes = [("first", "[16][64]"), ("second", "[32][32]")]
+    source = "\n".join(kernel.format(name, shape, use) for name, shape in shapes)
+    trace = coalesce.Kernel(source, "second", device=on_simulator).trace(
+        1, 1, np.zeros(2, np.float32)
+    )
+    assert trace.arrays[-1][:3] == ("tile", (1024,), "uint32")
+
+
 def test_exemplars_show_every_instruction(on_simulator):
     """Exemplars include instructions that only one block in the middle of the grid executes."""
     source = """extern "C" __global__ void k(volatile int* x, int* y, int n) {

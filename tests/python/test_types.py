@@ -302,6 +302,21 @@ def test_uncertain_shared_arrays_are_left_out() -> None:
     assert shared_arrays(either + text.format("float"))["a"] == ((4, -1), 4, "float")
 
 
+def test_shared_arrays_of_other_templates() -> None:
+    """A __device__ template may have parameters with the kernel's names, in another order."""
+    source = """
+        template <int N, int M> __device__ void f() {
+            __shared__ float both[N][M];
+            __shared__ float one[N][N + 1];
+        }
+        template <int M, int N> __global__ void k() { __shared__ float own[N][M]; f<M, N>(); }
+    """
+    assert shared_arrays(source, (), "k<16, 32>") == {
+        "one": ((32, 33), 4, "float"),
+        "own": ((32, 16), 4, "float"),
+    }
+
+
 @pytest.mark.parametrize(
     ("mangled", "types"),
     [

@@ -234,3 +234,6 @@ def tensor_map(
     swizzle: int = 0,
     nan: bool = False,
 ) -> bytes: ...
+def element_name(
+    name: str, shape: Sequence[int], item_bytes: int, offset: int, variable: bool
+) -> str: ...

@@ -15,10 +15,9 @@ from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
 from coalesce.common import require
 from coalesce.common.progress import reporter
-from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.arguments import HostArray, parameters_for
 from coalesce.launch.record import LaunchRecord
-from coalesce.simulate.prepared import Prepared, prepare
+from coalesce.simulate.prepared import Prepared, declared_shared, prepare
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -45,8 +44,7 @@ def of_kernel(
 def _of_prepared(launch: Prepared, undefined: Sequence[str]) -> Findings:
     kernel = launch.kernel
     masks = _masks(launch, undefined)
-    expression = kernel.signature.name
-    declared = {} if kernel.is_ptx else shared_arrays(kernel.source, kernel.options, expression)
+    declared = declared_shared(kernel)
     with reporter(None, f"checks of {kernel.name}") as report, _tested(launch) as tested:
         result = launch.run(masks, **tested, check=declared, progress=report)
     launch.finish(watched=True)

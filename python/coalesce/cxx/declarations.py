@@ -176,6 +176,17 @@ def kernel_template_arguments(text: str, expression: str | None) -> dict[str, st
     return {}
 
 
+def is_in_kernel(text: str, place: int, expression: str | None) -> bool:
+    """Return whether position `place` is in the kernel whose instantiation is `expression`.
+
+    `text` is a source without comments. The result is also False if another function with
+    ``__device__`` or ``__global__`` begins between the kernel and `place`.
+    """
+    name = (expression or "").partition("<")[0].split("::")[-1].strip()
+    before = [m.start() for m in re.finditer(r"\b__(?:global|device)__\b", text[:place])]
+    return bool(before) and any(k[1] == name and k[3] == before[-1] for k in _kernels(text))
+
+
 def _kernels(text: str) -> list[tuple[str, str, str, int]]:
     """Return a tuple for each __global__ function in a text.
 

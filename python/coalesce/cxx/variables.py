@@ -3,17 +3,19 @@
 PTX has only the size of a variable in bytes. Two features also need its type and its shape:
 
 - `Kernel.globals` returns the `__device__` and `__constant__` variables as arrays.
-- Reports name elements of `__shared__` variables, such as ``tile[3, 5]``. If a shape from the
+- Reports name elements of `__shared__` variables, such as ``tile[3][5]``. If a shape from the
   source does not match the size in the PTX, reports do not use this shape.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from coalesce.cxx import declarations, definitions, element_types
 from coalesce.cxx.definitions import UNKNOWN
@@ -39,6 +41,7 @@ _NOT_PART_OF_A_TYPE = declarations.NOT_TYPES | {
     "inline",
     "C",
 }
+_BRACKETS = re.compile(r"\[[^\]]*\]")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*$", re.MULTILINE)
 
 
@@ -57,16 +60,19 @@ def variables_of(
     as ``"tile<16>"``.
     """
     text = declarations.bare(source)
-    known = {
-        **definitions.replacements(text, options),
-        **declarations.kernel_template_arguments(text, expression),
-    }
+    defined = definitions.replacements(text, options)
+    arguments = declarations.kernel_template_arguments(text, expression)
     text = _ALIGNMENT.sub(" ", _DIRECTIVE.sub(lambda m: " " * len(m[0]), text))
     by_name: dict[str, DeclaredVariable] = {}
     for match in qualifier.finditer(text):
         at = match.start()
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
+        known = {**defined, **arguments}
+        used = arguments.keys() & set(re.findall(r"\w+", "".join(_BRACKETS.findall(statement))))
+        if len(used) > 1 and not declarations.is_in_kernel(text, at, expression):
+            # A __device__ template may have the same parameters, but in another order.
+            known = defined
         for name, variable in _declarators(qualifier.sub(" ", statement), known):
             # Two different variables may have this name, in two namespaces or under #if. Then it is
             # not known which of them is meant.
@@ -173,6 +179,13 @@ def shared_arrays(
     is left out if its declaration cannot be read, or if the source has two different declarations
     of it.
     """
+    return dict(_shared_arrays(source, tuple(options), expression))
+
+
+@lru_cache(maxsize=64)  # a profile or a check of a short kernel takes only a few times as long
+def _shared_arrays(
+    source: str, options: tuple[str, ...], expression: str | None
+) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {}
     for name, v in variables_of(source, options, _SHARED, expression).items():
         extents = [-1 if n is None or n < 1 else n for n in v.extents] or [1]
@@ -180,3 +193,16 @@ def shared_arrays(
         if item_bytes and extents.count(-1) <= 1:
             shapes[name] = tuple(extents), item_bytes, v.type
     return shapes
+
+
+def extents_in_memory(declared: Shape, size: int) -> tuple[int, ...] | None:
+    """Return the extents of a variable that has `size` bytes in memory.
+
+    If an extent is unknown in the source, it follows from the size. If the declaration does not fit
+    the size, return None. For example, a variable of another kernel may have the same name.
+    """
+    extents, item_bytes, _ = declared
+    if -1 in extents:
+        known = math.prod(n for n in extents if n != -1) * item_bytes
+        extents = tuple(size // known if n == -1 else n for n in extents)
+    return extents if math.prod(extents) * item_bytes == size else None

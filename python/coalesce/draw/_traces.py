@@ -118,7 +118,7 @@ def steps(
         The steps to draw, such as ``[0, 1, 2]``.
     shapes : mapping of str to (rows, columns), optional
         Shapes of arrays, by name. A trace does not know the rows and columns of some arrays, such
-        as tiles in shared memory. Without a shape, such an array is drawn as one row.
+        as dynamic shared memory. Without a shape, such an array is drawn as one row.
     label : str
         The label of a frame. ``{}`` stands for the number of the step, as in ``"k = {}"``.
     cells : {"lane", "thread"}

@@ -215,11 +215,14 @@ class Example:
     def matrix(self, title: str = "") -> Picture | None:
         """Draw the matrix that the lanes access, and mark the accessed cells.
 
-        `title` is a line above the picture. Return None if the accessed array is not a matrix.
+        `title` is a line above the picture. Return None if the accessed array is not a matrix in
+        global memory.
         """
         from coalesce import draw
 
         if self.array is None or len(self.array.shape) != 2 or self.array.space != self.space:
+            return None
+        if self.space == "shared":  # the cells' colours would show sectors
             return None
         itemsize = np.dtype(self.array.dtype).itemsize
         rows, cols = self.array.shape

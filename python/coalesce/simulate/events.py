@@ -19,6 +19,9 @@ Array = np.ndarray[Any, Any]
 
 WARP_SIZE = 32
 
+# The dtype of a variable whose element type is not known. Its shape is the number of bytes.
+BYTES = "V1"
+
 
 class TraceArray(NamedTuple):
     """An array that a kernel accesses: an argument, or a variable such as a `__shared__` array.
@@ -28,10 +31,12 @@ class TraceArray(NamedTuple):
     name : str
         The name of the parameter or variable.
     shape : tuple of int
-        The extents of the array.
+        The extents of the array. For a `__shared__` variable, they are read from its declaration in
+        the source. For other variables, the shape is the number of elements.
     dtype : str
-        NumPy's name of the element type, such as "float32". For a variable, the type is not known.
-        Then the dtype is an unsigned integer with the size of the smallest recorded access.
+        NumPy's name of the element type, such as "float32". For vectors such as float4, it is "V16"
+        (16 bytes). For variables whose declaration is not known, the dtype is an unsigned integer
+        with the size of the smallest recorded access.
     space : {"global", "constant", "shared"}
         The kind of memory.
     address : int
@@ -70,13 +75,17 @@ class TraceArray(NamedTuple):
         Returns
         -------
         str
-            A name such as ``"a[3, 17]"``. If the address is not the first byte of an element, the
-            name also has the offset: ``"a[3, 17] + 2 bytes"``.
+            A name such as ``"a[3, 17]"``. An element of a `__shared__` variable has a name in C++
+            notation, such as ``"tile[3][17]"``. If the address is not the first byte of an element,
+            the name also has the offset: ``"a[3, 17] + 2 bytes"``.
         """
         itemsize = np.dtype(self.dtype).itemsize
-        index, byte = divmod(address - self.address, itemsize)
-        place = ", ".join(str(i) for i in np.unravel_index(index, self.shape or (1,)))
-        text = f"{self.name}[{place}]" if self.shape else self.name
+        offset = address - self.address
+        text = self.name
+        if self.shape:
+            variable = self.space == "shared"
+            text = sim.element_name(self.name, self.shape, itemsize, offset, variable)
+        byte = offset % itemsize
         return f"{text} + {byte} bytes" if byte else text
 
 
@@ -189,19 +198,16 @@ class Trace:
         grid: tuple[int, int, int],
         block_shape: tuple[int, int, int],
         arrays: Iterable[TraceArray] = (),
-        typed: int | None = None,
         omitted: int = 0,
     ) -> None:
         """Take the events: `columns` has an array for each of their attributes.
 
-        `table` is the result of ``Counts.table()``. Only the first `typed` arrays have an element
-        type; for the others, see `arrays`. By default, all of them have one.
+        `table` is the result of ``Counts.table()``.
         """
         self.kernel = kernel
         self.grid = grid
         self.block_shape = block_shape
         self._memory = list(arrays)
-        self._typed = len(self._memory) if typed is None else typed
         self.omitted = omitted
         self._columns = columns
         self._table = {name: table[name] for name in ("line", "file", "opcode", "parameter")}
@@ -252,18 +258,19 @@ class Trace:
     def arrays(self) -> list[TraceArray]:
         """The arrays and variables that the kernel may access.
 
-        The elements of a variable are unsigned integers of the size of the accesses.
+        If the element type of a variable is not known, its elements are unsigned integers of the
+        size of the accesses.
         """
         arrays = list(self._memory)
-        for number in range(self._typed, len(arrays)):
-            (bytes_,) = arrays[number].shape
+        for number, array in enumerate(arrays):
+            if array.parameter >= 0 or array.dtype != BYTES:
+                continue
+            (bytes_,) = array.shape
             widths = self.width[self.array == number]
             size = min(int(widths.min()), 8) if widths.size else 1
             while bytes_ % size:
                 size //= 2
-            arrays[number] = arrays[number]._replace(
-                dtype=f"uint{8 * size}", shape=(bytes_ // size,)
-            )
+            arrays[number] = array._replace(dtype=f"uint{8 * size}", shape=(bytes_ // size,))
         return arrays
 
     @cached_property
@@ -335,8 +342,8 @@ class Trace:
         Returns
         -------
         str
-            A name such as ``"a[3, 17]"``. For an address outside of all arrays, a text such as
-            ``"global address 0x7f1200"``.
+            A name such as ``"a[3, 17]"``, or ``"tile[3][17]"`` for a `__shared__` variable. For an
+            address outside of all arrays, a text such as ``"global address 0x7f1200"``.
 
         Raises
         ------

@@ -14,11 +14,12 @@ from coalesce.arrays.creation import to_device
 from coalesce.common import geometry, require
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import ArrayCopies
+from coalesce.cxx import element_types, variables
 from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.simulated import packed
 from coalesce.launch.structures import is_members, map_values
-from coalesce.simulate.events import Trace, TraceArray
+from coalesce.simulate.events import BYTES, Trace, TraceArray
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
@@ -134,18 +135,26 @@ class Prepared:
         The items of a tuple are the space, the name, the address, the size in bytes, and the
         position of the argument: ``("global", "x", 4096, 400, 0)``. A variable is not an argument;
         its tuple has -1 in place of the position.
+
+        The dtype of a variable is `BYTES` if its element type is not known.
         """
         arrays = []
+        declared = declared_shared(self.kernel)
         for space, name, address, size, argument in sorted(
             memory, key=lambda m: (m[4] < 0, m[4], m[0], m[2])
         ):
-            shape, dtype = (size,), "uint8"
+            shape: tuple[int, ...] = (size,)
+            dtype = BYTES
             if argument >= 0:
                 array = self.arguments[argument]
                 assert isinstance(array, HostArray)
                 shape, dtype = array.original.shape, str(array.array.dtype)
                 if array.array.dtype.names is not None:  # show a structure as bytes
                     dtype = f"V{array.array.dtype.itemsize}"
+            elif space == "shared" and name in declared:
+                extents = variables.extents_in_memory(declared[name], size)
+                if extents is not None:
+                    shape, dtype = extents, _element_type(declared[name])
             arrays.append(TraceArray(name, shape, dtype, space, address, argument))
         return arrays
 
@@ -175,9 +184,27 @@ class Prepared:
             grid=self.grid,
             block_shape=self.block,
             arrays=self.arrays(memory),
-            typed=sum(isinstance(a, HostArray) for a in self.arguments),
             omitted=omitted,
         )
+
+
+def declared_shared(kernel: BaseKernel) -> dict[str, variables.Shape]:
+    """Return the declarations of ``__shared__`` variables in a kernel's source, by name.
+
+    See `variables.shared_arrays`. A kernel that was made from PTX has no such declarations.
+    """
+    if kernel.is_ptx:
+        return {}
+    return variables.shared_arrays(kernel.source, kernel.options, kernel.signature.name)
+
+
+def _element_type(declared: variables.Shape) -> str:
+    """Return NumPy's name of the element type. A vector such as float4 is shown as bytes."""
+    _, item_bytes, spelled = declared
+    dtype = np.dtype(element_types.element_types(spelled)[0][0])
+    if dtype.itemsize != item_bytes or dtype.kind == "V":
+        return f"V{item_bytes}"
+    return str(dtype)
 
 
 def prepare(

@@ -16,7 +16,7 @@ from coalesce.cxx import variables
 from coalesce.cxx.element_types import element_types
 from coalesce.launch.arguments import HostArray, parameters_for
 from coalesce.simulate.events import WARP_SIZE, lanes_of
-from coalesce.simulate.prepared import Prepared
+from coalesce.simulate.prepared import Prepared, declared_shared
 from coalesce.stepping.names import ListedInstruction, Register
 
 if TYPE_CHECKING:
@@ -132,9 +132,7 @@ def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]
             dynamic = (address, size)
         else:
             place[name] = (address, size)
-    declared: dict[str, variables.Shape] = {}
-    if not kernel.is_ptx:
-        declared = variables.shared_arrays(kernel.source, kernel.options, kernel.signature.name)
+    declared = declared_shared(kernel)
     if dynamic is not None:
         open_ended = [n for n, d in declared.items() if d[0] == (-1,) and n not in place]
         place.update(dict.fromkeys(open_ended or ["dynamic shared memory"], dynamic))
@@ -149,14 +147,11 @@ def _as_declared(data: Array, written: Array, declared: variables.Shape | None) 
     dtype: np.dtype[Any] = np.dtype(np.uint8)
     shape: tuple[int, ...] = (data.size,)
     if declared is not None:
-        extents, item_bytes, spelled = declared
+        _, item_bytes, spelled = declared
         codes, _ = element_types(spelled)
-        count = data.size // item_bytes
-        known = int(np.prod([n for n in extents if n > 0], dtype=np.int64))
-        if -1 in extents and count % known == 0:
-            extents = tuple(count // known if n == -1 else n for n in extents)
-        if codes and -1 not in extents and int(np.prod(extents)) * item_bytes == data.size:
-            dtype, shape = np.dtype(codes[0]), tuple(extents)
+        extents = variables.extents_in_memory(declared, data.size)
+        if codes and extents is not None:
+            dtype, shape = np.dtype(codes[0]), extents
             if dtype.itemsize != item_bytes:  # a vector's components become the last axis
                 shape = (*shape, item_bytes // dtype.itemsize)
     values = data.view(dtype).reshape(shape)
