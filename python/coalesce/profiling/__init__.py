@@ -13,7 +13,7 @@ from coalesce.profiling.classification import Pattern
 from coalesce.profiling.data import ArrayInfo
 from coalesce.profiling.examples import Example
 from coalesce.profiling.result import Profile
-from coalesce.profiling.rows import Access, Instruction, Line
+from coalesce.profiling.rows import Access, Instruction, Line, Padding
 from coalesce.profiling.verdict import Total
 from coalesce.simulate.sampling import Estimate
 
@@ -25,6 +25,7 @@ __all__ = [
     "Instruction",
     "Line",
     "Modelled",
+    "Padding",
     "Pattern",
     "Profile",
     "Total",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from coalesce.profiling.classification import BANKS, WORD_BYTES, Pattern
-from coalesce.profiling.examples import distinct
+from coalesce.profiling.examples import Example, distinct
 from coalesce.profiling.rows import TOLERANCE, Access, number
 
 _ROW_OF_BANKS = BANKS * WORD_BYTES
@@ -18,10 +20,6 @@ _FIXES = {
     "stride": "Let neighbouring lanes access neighbouring elements.",
     "field": "Accesses to a structure of arrays, one array per field, would be contiguous.",
     "gather": "Sort the indices, or load the data contiguously into shared memory first.",
-    "conflict": (
-        "Let neighbouring lanes access neighbouring words, or pad the rows of the array so that "
-        "the words of a warp lie in different banks."
-    ),
     "runs": (
         "Make the runs longer: launch blocks of 32 threads along x whose lanes step along the "
         "last axis of the array."
@@ -37,13 +35,13 @@ _PIECES = "A bulk copy, or a row of a box, begins or ends inside a 32-byte secto
 _FIX_OF_PIECES = (
     "Let it begin at a multiple of 32 bytes of global memory, and copy a multiple of 32 bytes."
 )
-_FIX_OF_COLUMN = "Pad the rows of the array by one element, or swizzle its columns."
+_FIX_OF_WORDS = "Let neighbouring lanes access neighbouring words."
 _FIX_OF_UPDATES = (
     "Lanes that update the same address are served one after the other: combine their values in "
     "the warp or the block first."
 )
 _FIX_OF_DATA = (
-    "The addresses depend on the data, so padding does not help. Several copies of the array do: "
+    "If the addresses depend on the data, padding does not help. Several copies of the array do: "
     "let the lanes use the copies in turn."
 )
 _FIX_OF_AXIS = (
@@ -158,16 +156,59 @@ def _parts(access: Access) -> tuple[str, str]:
 
 
 def _fix(access: Access, pattern: Pattern) -> str:
-    step = pattern.stride_bytes
     if pattern.kind == "stride" and pattern.axis is not None:
         return _FIX_OF_AXIS
     if pattern.kind == "groups" and access.kind in ("atomic", "reduction"):
         return _FIX_OF_UPDATES
     if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
         return _FIXES_OF_SCATTERED[access.kind]
-    if pattern.kind == "conflict" and not pattern.regular:
-        return _FIX_OF_DATA
-    # Rows of a multiple of 32 words, such as a tile that is read down a column.
-    if pattern.kind == "conflict" and step is not None and step % _ROW_OF_BANKS == 0:
-        return _FIX_OF_COLUMN
+    if pattern.kind == "conflict":
+        return _FIX_OF_DATA if not pattern.regular else _fix_of_conflict(access, pattern)
     return _FIXES.get(pattern.kind, "")
+
+
+def _fix_of_conflict(access: Access, pattern: Pattern) -> str:
+    """Say how to remove a bank conflict.
+
+    If the rows of the array are known, padding is proposed only if it removes the conflict: see
+    `Access.padding`.
+    """
+    step, padding, example = pattern.stride_bytes, access.padding, access.example
+    whole_rows = step is not None and step % _ROW_OF_BANKS == 0
+    if padding is None or example is None or example.array is None:
+        if step is None or (example and example.array and len(example.array.shape) > 1):
+            return f"{_same_bank(example)}{_FIX_OF_WORDS}"
+        if not whole_rows:
+            return _FIX_OF_WORDS
+        # The rows are not known, for example in dynamic shared memory.
+        words = abs(step) // WORD_BYTES + max(1, access.width // WORD_BYTES)
+        return (
+            f"{_FIX_OF_WORDS} If this distance is the length of a row, pad the rows to {words:,} "
+            "words."
+        )
+    array, more = example.array, padding.elements
+    length = array.shape[-1]
+    if more and padding.ways == 1:
+        if not whole_rows or length * np.dtype(array.dtype).itemsize % _ROW_OF_BANKS:
+            return f"Pad the rows of the array to {length + more} elements."
+        elements = "one element" if more == 1 else f"{more} elements"
+        return f"Pad the rows of the array by {elements}, or swizzle its columns."
+    helps = (
+        f"Rows of {length + more} elements would only reduce the conflict to {padding.ways}-way."
+        if more
+        else "Padding the rows of the array does not help."
+    )
+    return f"{_same_bank(example)}{_FIX_OF_WORDS} {helps}"
+
+
+def _same_bank(example: Example | None) -> str:
+    """Return a sentence that names two lanes with different words of the same bank, or ""."""
+    lanes = None if example is None else example.same_bank
+    if example is None or lanes is None:
+        return ""
+    what = "different words of the same bank"
+    array, addresses = example.array, [example.addresses[lane] for lane in lanes]
+    if array is not None and all(0 <= a - array.address < array.nbytes for a in addresses):
+        first, second = map(array.element, addresses)
+        what = f"{first} and {second}, which are in the same bank"
+    return f"Lanes {lanes[0]} and {lanes[1]} access {what}. "

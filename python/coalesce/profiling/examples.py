@@ -135,6 +135,27 @@ class Example:
         start = min(active) // model.LINE_BYTES * model.LINE_BYTES  # the banks repeat there, too
         return tuple([address - start for address in active])
 
+    @cached_property
+    def same_bank(self) -> tuple[int, int] | None:
+        """Two lanes that access different words of the same bank at once. None if there are none.
+
+        The result is also None for memory that is not shared memory.
+        """
+        if self.space != "shared":
+            return None
+        groups, *_ = model.shared_groups(
+            self.addresses, self.width, self.mask, self._drawn_kind, self.opcode
+        )
+        lanes_of, _ = max(groups, key=lambda group: group[1])
+        first: dict[int, tuple[int, int]] = {}  # for each bank, the first lane and its word
+        for lane in (lane for lane in range(LANES) if lanes_of >> lane & 1):
+            last = self.addresses[lane] + max(self.width, 1) - 1
+            for word in range(self.addresses[lane] // WORD_BYTES, last // WORD_BYTES + 1):
+                other, its_word = first.setdefault(word % BANKS, (lane, word))
+                if its_word != word:
+                    return other, lane
+        return None
+
     @property
     def _drawn_kind(self) -> AccessKind:
         """The name of the access in a picture."""

@@ -110,7 +110,7 @@ def as_dataframe(profile: ProfileData, by: str) -> Any:
     return pandas.DataFrame([_record(row) for row in rows], columns=columns)
 
 
-_NESTED = ("accesses", "instructions", "examples", "example")
+_NESTED = ("accesses", "instructions", "examples", "example", "padding")
 
 
 def _record(row: Line | Access | Instruction) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from coalesce.common.forks import cached_property
 from coalesce.cxx.declarations import lines_of
 from coalesce.profiling.examples import Example, Examples, distinct, examples, typical
+from coalesce.profiling.padding import padding_of
 from coalesce.profiling.rows import TOLERANCE, Access, Instruction, Line
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def lines(
         if executed[index]:
             by_place.setdefault((file if line else "", line), []).append(index)
     text = lines_of(source)
+    of_shared = _of_shared_arrays(rows)
     listed = []
     # Line 0 means that the line is not known. It comes after all lines of the kernel's own file,
     # and the lines of other files come last.
@@ -163,7 +165,8 @@ def lines(
         group = by_place[file, number]
         written = _text_of(file, number, text)
         accessing = [rows[index] for index in group if rows.accesses[index]]
-        accesses = _accesses(accessing, written, totals, advise, errors)
+        accesses = _accesses(accessing, written, totals, errors)
+        accesses = _with_sentences(accesses, of_shared, advise)
         cached = [a for a in accesses if a.space in _CACHED]
         shared = [a for a in accesses if a.space == "shared"]
         sectors, wavefronts = _sum(cached, "sectors"), _sum(shared, "wavefronts")
@@ -196,7 +199,6 @@ def _accesses(
     rows: Sequence[Instruction],
     source: str,
     totals: Mapping[str, int],
-    advise: Callable[[Access], str],
     errors: Errors | None,
 ) -> tuple[Access, ...]:
     groups: dict[Any, list[Instruction]] = {}
@@ -204,8 +206,38 @@ def _accesses(
         if row.space in (*_CACHED, "shared"):
             groups.setdefault(_access_key(row), []).append(row)
     accesses = [_access(group, source, totals, errors) for group in groups.values()]
-    accesses = [replace(access, sentence=advise(access)) for access in accesses]
     return tuple(sorted(accesses, key=lambda a: (-a.share, -a.excess)))
+
+
+def _of_shared_arrays(rows: Instructions) -> dict[str, list[Instruction]]:
+    """Return the instructions that access each shared array whose rows could be padded.
+
+    Copies by the copy engine and products of warpgroups need rows without padding. Their addresses
+    in shared memory are not known. If there is such an instruction, the result is empty.
+    """
+    of_array: dict[str, list[Instruction]] = {}
+    column = rows.column
+    for index, executed in enumerate(column["executed"]):
+        if not executed:
+            continue
+        opcode = column["opcode"][index].upper()
+        if column["kind"][index].startswith("tma_") or "GMMA" in opcode:
+            return {}
+        if column["space"][index] == "shared" and rows.accesses[index]:
+            of_array.setdefault(rows[index].array, []).append(rows[index])
+    return of_array
+
+
+def _with_sentences(
+    accesses: Sequence[Access],
+    of_shared: Mapping[str, Sequence[Instruction]],
+    advise: Callable[[Access], str],
+) -> tuple[Access, ...]:
+    padded = (
+        replace(a, padding=padding_of(a, of_shared.get(a.array, ()))) if a.space == "shared" else a
+        for a in accesses
+    )
+    return tuple(replace(access, sentence=advise(access)) for access in padded)
 
 
 def _access_key(row: Instruction) -> tuple[Any, ...]:

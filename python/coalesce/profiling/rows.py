@@ -106,6 +106,22 @@ class Instruction:
 
 
 @dataclass(frozen=True)
+class Padding:
+    """Padding for the rows of a shared array: elements at the end of each row that nobody uses.
+
+    Attributes
+    ----------
+    elements : int
+        How many elements to add to each row.
+    ways : int
+        The degree of the access's bank conflict with this padding. It is 1 without a conflict.
+    """
+
+    elements: int
+    ways: int
+
+
+@dataclass(frozen=True)
 class Access:
     """All memory instructions of one source line that have the same kind and array.
 
@@ -132,6 +148,11 @@ class Access:
     error : float
         The standard error of the property `cost`, if only a sample of the blocks was simulated.
         Otherwise 0.
+    padding : Padding or None
+        For an access with a bank conflict: the padding with which all accesses to the array take
+        the fewest wavefronts, if it also reduces the conflict of this access. If there is no such
+        padding, its `elements` is 0. None if the rows of the array are not known, or if the access
+        has no bank conflict.
     """
 
     line: int
@@ -151,6 +172,7 @@ class Access:
     example: Example | None = None
     sentence: str = ""
     error: float = 0.0
+    padding: Padding | None = None
 
     @property
     def name(self) -> str:
