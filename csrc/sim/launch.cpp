@@ -29,7 +29,8 @@ void check(const Launch& launch, const Limits& limits, uint64_t static_shared_by
         for (const uint64_t number : *launch.blocks) {
             if (number > last)
                 throw LaunchError(kernel + ": there is no block " + std::to_string(number) +
-                                  "; the grid's blocks have the numbers 0 to " +
+                                  (last == 0 ? "; the grid's only block has the number "
+                                             : "; the grid's blocks have the numbers 0 to ") +
                                   std::to_string(last));
         }
     }

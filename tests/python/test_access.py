@@ -222,7 +222,7 @@ X = np.arange(64, dtype=np.float32)
         (X[:3], {"pattern": "vector"}, ValueError, "`x` has 12 bytes; the number of bytes must be"),
         (X, {"pattern": "aos"}, ValueError, r"`x` must have 2 dimensions \(n, fields\)"),
         (X[None], {"pattern": "stride"}, ValueError, r"`x` must have 1 dimension \(n,\)"),
-        (X[None], {"pattern": "soa", "field": 1}, ValueError, "`field` must be from 0 to 0; got 1"),
+        (X[None], {"pattern": "soa", "field": 1}, ValueError, "`field` must be 0; got 1"),
         (X.astype("U3"), {"pattern": "stride"}, TypeError, "`x` has dtype <U3"),
         (X.astype(object), {"pattern": "stride"}, TypeError, "`x` has dtype object"),
         (X.tolist(), {"pattern": "stride"}, TypeError, "`x` must be .* got list"),

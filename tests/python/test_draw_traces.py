@@ -128,7 +128,7 @@ def test_local_memory_has_no_picture():
         ({"numbers": [64, 99]}, r"has the steps 0 to 63; .* got \[64, 99\]"),
         ({"cells": "row"}, "`cells` must be 'lane' or 'thread'; got 'row'"),
         ({"shapes": {"tile": (8, 8)}}, "`shapes` has the key 'tile', but the trace has no"),
-        ({"shapes": {"a": (8, 9)}}, r"a shape of 72 elements, but the array a has 4096"),
+        ({"shapes": {"a": (8, 9)}}, r"a shape of 72 elements, but the array a has 4,096"),
     ],
 )
 def test_bad_input_is_named(options, message):

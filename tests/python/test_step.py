@@ -557,7 +557,9 @@ def test_mistakes():
     stepper = kernel.step(1, 32, a, out, 1.0, 8)
     with pytest.raises(ValueError, match=r"line 77 has no instructions of scale; .*4, 5"):
         stepper.run_to(77)
-    with pytest.raises(ValueError, match="there is no warp 1; the block's 1 warps"):
+    with pytest.raises(
+        ValueError, match="there is no warp 1; the block's only warp has the number 0"
+    ):
         stepper.step(warp=1)
     with pytest.raises(TypeError, match="`line` must be an int"):
         stepper.run_to("4")

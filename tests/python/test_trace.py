@@ -441,6 +441,18 @@ def test_wrong_arguments_are_reported(rows, arrays, options, error, message):
         rows.trace(GRID, BLOCK, *arrays, *SHAPE, **options)
 
 
+def test_messages_for_one_block_of_one_warp(rows, arrays):
+    with pytest.raises(ValueError, match="no warp 1; a block's only warp has the number 0"):
+        rows.trace(1, 32, *arrays, *SHAPE, warps=1)
+    with pytest.raises(ValueError, match="no block 1; the grid's only block has the number 0"):
+        rows.trace(1, 32, *arrays, *SHAPE, blocks=1)
+    with pytest.raises(coalesce.LaunchError, match="the grid's only block has the number 0"):
+        prepare(rows, 1, 32, [*arrays, *SHAPE]).run(blocks=[7])
+    store = rows.trace(1, 32, *arrays, *SHAPE).select(kind="store")
+    with pytest.raises(IndexError, match=r"there is no event 1; the trace has 1 event\Z"):
+        store[1]
+
+
 def test_operations_refuse_what_they_cannot_trace(on_simulator):
     a = np.ones((4, 4), np.float32)
     with pytest.raises(ValueError, match="unknown operation: 'matmult'; did you mean 'matmul'"):

@@ -21,6 +21,7 @@ from coalesce.arrays.simulated_memory import SimulatedMemory
 from coalesce.arrays.waiting import until_done
 from coalesce.common import dtypes, require
 from coalesce.common.errors import LaunchError
+from coalesce.common.words import plural
 
 
 class DeviceArray:
@@ -285,8 +286,8 @@ class DeviceArray:
             dims[dims.index(-1)] = self.size // rest if rest else 0
         if any(n < 0 for n in dims) or math.prod(dims) != self.size:
             raise ValueError(
-                f"an array of shape {self.shape} has {self.size} elements, so it cannot be "
-                f"reshaped to {tuple(dims)}"
+                f"an array of shape {self.shape} has {plural(self.size, 'element')}, so it cannot "
+                f"be reshaped to {tuple(dims)}"
             )
         return self._part(tuple(dims), self._address)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from coalesce.common import require
+from coalesce.common.words import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +130,8 @@ def pointer(array: np.ndarray[Any, Any], *index: int) -> Pointer:
     whole = (array.size + 1,) if len(places) == 1 else array.shape
     if len(places) != len(whole):
         raise IndexError(
-            f"`index` must be one integer, or {array.ndim} integers: one for each axis of shape "
-            f"{array.shape}; got {len(places)} integers"
+            f"`index` must be one integer, or {plural(array.ndim, 'integer')}: one for each axis "
+            f"of shape {array.shape}; got {plural(len(places), 'integer')}"
         )
     for place, size in zip(places, whole, strict=True):
         if not 0 <= place < size:

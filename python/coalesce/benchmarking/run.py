@@ -33,6 +33,7 @@ from coalesce.common import require
 from coalesce.common.dtypes import code_of, dtype_name, from_bfloat16
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
+from coalesce.common.words import plural
 from coalesce.simulate.prepared import on_host
 
 # A function that returns the arrays for a variant. Its argument is the name of the variant.
@@ -343,7 +344,8 @@ def checked_operands(operation: str, arrays: Sequence[Any]) -> list[Operand]:
     names = definition.arrays
     if len(arrays) != len(names):
         raise TypeError(
-            f"a benchmark of {operation} takes {definition.operands}; got {len(arrays)} arrays"
+            f"a benchmark of {operation} takes {definition.operands}; "
+            f"got {plural(len(arrays), 'array')}"
         )
     if operation == "access":
         return [catalogue_operands.operand("x", arrays[0])]

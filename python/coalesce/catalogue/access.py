@@ -128,9 +128,9 @@ def _gather(x: Operand, options: dict[str, Any]) -> Setup:
         low, high = int(wanted.min()), int(wanted.max())
         if low < 0 or high >= x.shape[0]:
             wrong = low if low < 0 else high
-            raise ValueError(
-                f"`index` contains {wrong}; its values must be from 0 to {x.shape[0] - 1}"
-            )
+            last = x.shape[0] - 1
+            values = f"from 0 to {last}" if last else "0"
+            raise ValueError(f"`index` contains {wrong}; its values must be {values}")
         wanted = wanted.astype(np.int32, copy=False)  # NumPy's index arrays have 64 bits
     index = catalogue_operands.array("index", wanted, "(m,)", "access", (np.int32,))
     return index.shape[0], {}, (), [index]

@@ -17,6 +17,7 @@ from coalesce import catalogue
 from coalesce.catalogue import access, products
 from coalesce.catalogue.run import Launcher, Run
 from coalesce.common import require
+from coalesce.common.words import plural
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Operation:
             The number of arrays is wrong, or the operation does not have one of the options.
         """
         if len(arrays) != len(self.arrays):
-            raise TypeError(f"{self.name}() takes {self.operands}; got {len(arrays)} arrays")
+            got = plural(len(arrays), "array")
+            raise TypeError(f"{self.name}() takes {self.operands}; got {got}")
         for option in options:
             if option not in (self.choice, "out", *self.options):
                 known = ", ".join(map(require.quoted, (self.choice, *self.options, "out")))

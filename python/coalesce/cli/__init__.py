@@ -247,7 +247,8 @@ def _cache(options: argparse.Namespace) -> int:
 
     if options.clear:
         deleted = cache_folder.clear()
-        print(f"deleted {deleted.entries} entries, {deleted.bytes / 2**20:.1f} MiB")
+        entries = "1 entry" if deleted.entries == 1 else f"{deleted.entries} entries"
+        print(f"deleted {entries}, {deleted.bytes / 2**20:.1f} MiB")
     usage = cache_folder.usage()
     print(f"folder   {usage.folder}")
     print(f"entries  {usage.entries}")

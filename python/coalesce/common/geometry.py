@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from coalesce.common import require
+from coalesce.common import require, words
 from coalesce.common.errors import LaunchError
 
 Extent = tuple[int, int, int]
@@ -168,8 +168,6 @@ def _block_number(block: Any, grid: Extent, name: str) -> int:
     number = require.integer(name, block)
     count = grid[0] * grid[1] * grid[2]
     if not 0 <= number < count:
-        raise ValueError(
-            f"`{name}`: there is no block {number}; the grid's {count} blocks have the numbers 0 "
-            f"to {count - 1}"
-        )
+        known = words.numbers_of("the grid's", "block", count)
+        raise ValueError(f"`{name}`: there is no block {number}; {known}")
     return number

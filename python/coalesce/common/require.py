@@ -118,6 +118,8 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     if result < least or (most is not None and result > most):
         open_ended = most is None or (result < least and most >= 2**31 - 1)
         limits = f"at least {least}" if open_ended else f"from {least} to {most}"
+        if least == most:
+            limits = str(least)
         raise ValueError(f"{quoted(name)} must be {limits}; got {result}")
     return result
 

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from coalesce._core import model
 from coalesce.common import require
+from coalesce.common.words import plural
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, Swatch, number, text_width
 from coalesce.draw._gaps import Gap, inside, shorten
 from coalesce.draw._lanes import Kind, Lanes, lanes_of
 from coalesce.draw._palette import ALERT, BLUE, FAINT, INK, SOFT, WASH, Paint, group, on
-from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, plural, short_list
+from coalesce.draw._words import ARROW, DONE, TIMES, lane_list, plain, short_list
 
 BANKS, WORD_BYTES = model.BANKS, model.WORD_BYTES
 _LEFT = 84.0  # space for the names of the rows

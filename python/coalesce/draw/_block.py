@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from coalesce.common import require
+from coalesce.common.words import plural
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Data, Picture, number, text_width
 from coalesce.draw._gaps import Gap, shorten
 from coalesce.draw._lanes import MOST_LANES, power_of_two
 from coalesce.draw._palette import PAPER, SOFT, group, letter, on
-from coalesce.draw._words import plain, plural
+from coalesce.draw._words import plain
 
 # The most threads of a block (CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability").

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coalesce.common import require
+from coalesce.common.words import plural
 from coalesce.draw import _panel, _strip
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Picture, Swatch
 from coalesce.draw._matrix import Matrix, window_over
 from coalesce.draw._palette import BLUE, SOFT
 from coalesce.draw._panel import Panel
-from coalesce.draw._words import ARROW, percent, plain, plural
+from coalesce.draw._words import ARROW, percent, plain
 
 _BETWEEN = 16.0  # the space between two panels
 _BETWEEN_FRAMES = 34.0

@@ -11,10 +11,11 @@ import numpy as np
 
 from coalesce.common import require
 from coalesce.common.forks import cached_property
+from coalesce.common.words import plural
 from coalesce.draw._gaps import Item, shorten
 from coalesce.draw._lanes import Lanes
 from coalesce.draw._sectors import Memory, memory_of
-from coalesce.draw._words import percent, plural
+from coalesce.draw._words import percent
 
 MOST_CELLS = 4096  # the most touched cells of one matrix in one frame
 _ONE_CELL = "all lanes at one cell"

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from coalesce.common.words import plural
 from coalesce.draw._canvas import Box, Canvas, Data, number, text_width
 from coalesce.draw._gaps import Gap, Item
 from coalesce.draw._matrix import Cell, Matrix, Window
 from coalesce.draw._palette import FAINT, INK, SOFT, WASH, group, letter, on
-from coalesce.draw._words import TIMES, plural, short_list
+from coalesce.draw._words import TIMES, short_list
 
 GAP = 13.0  # the width of the gap that stands for hidden rows or columns
 _NUMBERED = 14.0  # cells of at least this size have labels

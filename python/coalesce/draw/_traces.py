@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from coalesce._core import model
 from coalesce.common import require
+from coalesce.common.words import plural
 from coalesce.draw._banks import bank_board
 from coalesce.draw._canvas import Picture
 from coalesce.draw._frames import matrices
@@ -257,7 +258,8 @@ def _extents(name: str, known: tuple[int, ...], wanted: Sequence[int] | None) ->
         return 1, 1
     if wanted is not None and int(np.prod(shape)) != size:
         raise ValueError(
-            f"`shapes[{name!r}]` is {shape}, a shape of {int(np.prod(shape))} elements, but the "
-            f"array {name} has {size} elements"
+            f"`shapes[{name!r}]` is {shape}, a shape of "
+            f"{plural(int(np.prod(shape)), 'element')}, but the array {name} has "
+            f"{plural(size, 'element')}"
         )
     return size // shape[-1], shape[-1]

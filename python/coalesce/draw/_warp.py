@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from coalesce._core import model
+from coalesce.common.words import plural
 from coalesce.draw import _strip
 from coalesce.draw._canvas import INNER, MARGIN, Canvas, Picture, Swatch, number
 from coalesce.draw._lanes import Kind, Lanes, lanes_of, power_of_two
 from coalesce.draw._palette import BLUE, FAINT, SOFT, WASH, Paint, group, letter, on
 from coalesce.draw._sectors import Memory, memory_of
-from coalesce.draw._words import ARROW, DONE, lane_list, percent, plain, plural
+from coalesce.draw._words import ARROW, DONE, lane_list, percent, plain
 
 # Up to this number of lines, sectors have labels; with more lines, one line is enlarged.
 _FEW_LINES = 4

@@ -16,11 +16,6 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.3g} %"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count and a noun as text, such as "1 sector" or "2 sectors"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def lane_list(lanes: Iterable[int]) -> str:
     """Return a list of lanes as text, such as "lane 3" or "lanes 0-7, 12"."""
     runs = runs_of(lanes)

@@ -11,6 +11,7 @@ import numpy as np
 
 from coalesce.common import require
 from coalesce.common.dtypes import is_native
+from coalesce.common.words import plural
 from coalesce.compile.layouts import Array, Member, Structure
 from coalesce.cxx.signature import Parameter
 
@@ -272,8 +273,8 @@ class Packer:
         least, most = (-(1 << count - 1), (1 << count - 1) - 1) if signed else (0, (1 << count) - 1)
         if not least <= int(value) <= most:
             raise ValueError(
-                f"argument `{path}` is {value}, which does not fit a bit field of {count} bits "
-                f"({least} to {most})"
+                f"argument `{path}` is {value}, which does not fit a bit field of "
+                f"{plural(count, 'bit')} ({least} to {most})"
             )
         place = slice(offset + member.offset, offset + member.offset + member.type.bytes)
         whole = int.from_bytes(self._bytes[place], "little")
@@ -291,8 +292,8 @@ def _by_order(
         )
     if len(value) != len(structure.members):
         raise TypeError(
-            f"argument {shown} has {len(structure.members)} members ({_listed(structure)}); got a "
-            f"{type(value).__name__} of {len(value)}"
+            f"argument {shown} has {plural(len(structure.members), 'member')} "
+            f"({_listed(structure)}); got a {type(value).__name__} of {len(value)}"
         )
     return zip(structure.members, value, strict=True)
 

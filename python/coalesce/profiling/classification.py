@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coalesce._core import model
+from coalesce.common.words import plural
 from coalesce.profiling.lane_runs import Thread, runs_of
 
 AccessKind = Literal["load", "store", "atomic", "copy"]
@@ -183,18 +184,19 @@ def _of_sectors(
         return Pattern("groups", f"{len(distinct)} addresses", text)
     sectors = model.sectors(active, width)
     if runs is None:
-        text = f"The lanes gather from {len(sectors)} sectors{name}, without a regular step."
+        where = plural(len(sectors), "sector")
+        text = f"The lanes gather from {where}{name}, without a regular step."
         return Pattern("gather", "gather", text, regular=False)
     if abs(runs.step) != width:
         who, where = (
             f"In runs of {runs.length}, neighbouring lanes",
-            f"and touch {len(sectors)} sectors in total",
+            f"and touch {plural(len(sectors), 'sector')} in total",
         )
         return _stride(who, runs.step, width, array, where)
     up_to = "up to " if runs.number * runs.length != len(active) else ""
     text = (
         f"The lanes access {runs.number} runs of {up_to}{runs.length} neighbouring elements{name}, "
-        f"in {len(sectors)} sectors."
+        f"in {plural(len(sectors), 'sector')}."
     )
     return Pattern("runs", f"{runs.number} runs of {runs.length}", text)
 

@@ -12,6 +12,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.common import require
 from coalesce.common.forks import cached_property
+from coalesce.common.words import plural
 from coalesce.render import tables
 from coalesce.simulate import wavefronts
 
@@ -484,7 +485,7 @@ class Trace:
 
     def _event(self, i: int) -> TraceEvent:
         if not -len(self) <= i < len(self):
-            raise IndexError(f"there is no event {i}; the trace has {len(self)} events")
+            raise IndexError(f"there is no event {i}; the trace has {plural(len(self), 'event')}")
         x, y, z = self.block[i].tolist()
         values = {name: getattr(self, name)[i] for name in COLUMNS}
         plain = {k: v.item() for k, v in values.items() if v.ndim == 0}
@@ -515,9 +516,9 @@ class Trace:
     def __repr__(self) -> str:
         warps = len(np.unique(np.column_stack([self.block, self.warp]), axis=0)) if len(self) else 0
         blocks = len(np.unique(self.block, axis=0)) if len(self) else 0
-        text = f"<Trace of {self.kernel}: {_many(len(self), 'event')}"
+        text = f"<Trace of {self.kernel}: {plural(len(self), 'event')}"
         if warps:
-            text += f" of {_many(warps, 'warp')} in {_many(blocks, 'block')}"
+            text += f" of {plural(warps, 'warp')} in {plural(blocks, 'block')}"
         return f"{text}; {self.omitted:,} more omitted>" if self.omitted else f"{text}>"
 
     def __str__(self) -> str:
@@ -525,7 +526,7 @@ class Trace:
         shown = min(len(self), 20)
         table = tables.as_text(heads, [self._row(i) for i in range(shown)], wrap=("accesses",))
         left = len(self) - shown
-        more = [f"... and {_many(left, 'event')} more"] if left else []
+        more = [f"... and {plural(left, 'event')} more"] if left else []
         return "\n".join([repr(self)[1:-1], table, *more])
 
     def _row(self, i: int) -> tuple[str, ...]:
@@ -612,7 +613,3 @@ def lanes_of(mask: Any) -> Array:
     """
     bits = np.asarray(mask, np.uint32)[..., None] >> np.arange(WARP_SIZE, dtype=np.uint32)
     return (bits & 1).astype(bool)
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"

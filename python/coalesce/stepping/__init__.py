@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.common import geometry, require
+from coalesce.common import geometry, require, words
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
 from coalesce.launch.arguments import HostArray, parameters_for
@@ -557,10 +557,8 @@ class Stepper:
         number = require.integer("warp", warp)
         warps = self._open().warps
         if not 0 <= number < warps:
-            raise ValueError(
-                f"there is no warp {number}; the block's {warps} warps have the numbers 0 to "
-                f"{warps - 1}"
-            )
+            known = words.numbers_of("the block's", "warp", warps)
+            raise ValueError(f"there is no warp {number}; {known}")
         return number
 
     def _text(self, instruction: step_names.ListedInstruction) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
-from coalesce.common import geometry, require
+from coalesce.common import geometry, require, words
 from coalesce.common.errors import LaunchError
 from coalesce.common.progress import reporter
 from coalesce.launch.record import LaunchRecord
@@ -137,10 +137,8 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
         warps = _whole("warps", wanted.warps)
         for warp in warps:
             if not 0 <= warp < launch.warps:
-                raise ValueError(
-                    f"`warps`: there is no warp {warp}; a block's {launch.warps} warps have the "
-                    f"numbers 0 to {launch.warps - 1}"
-                )
+                known = words.numbers_of("a block's", "warp", launch.warps)
+                raise ValueError(f"`warps`: there is no warp {warp}; {known}")
     if wanted.lines is not None:
         lines = _whole("lines", wanted.lines)
         there = _lines_of_accesses(launch)
