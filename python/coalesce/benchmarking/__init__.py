@@ -127,6 +127,7 @@ def benchmark(
     True
     """
     settings = run.BenchmarkSettings(runs, verify, progress, l2, repeats)
-    if require.flag("whole_calls", whole_calls) or operation in WHOLE_CALLS:
+    whole_calls = require.flag("whole_calls", whole_calls)
+    if whole_calls or (isinstance(operation, str) and operation in WHOLE_CALLS):
         return run_calls.benchmark(operation, arrays, variants, device, options, settings)
     return run.benchmark(operation, lambda _: arrays, variants, device, options, settings)
