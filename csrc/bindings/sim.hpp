@@ -86,6 +86,8 @@ class LaunchMonitor {
 
     void flush();
     void finish();
+    // Adds a note to KeyboardInterrupt that says where the kernel was stopped, if this is known.
+    void add_place(pybind11::error_already_set& error) const;
 
   private:
     void poll(uint64_t finished);
@@ -96,6 +98,7 @@ class LaunchMonitor {
     std::chrono::steady_clock::time_point last_report_ = std::chrono::steady_clock::now();
     std::mutex mutex_;
     sim::Printed printed_;
+    std::string stopped_at_;
 };
 
 // Returns the name of a state space as tables show it: "global", or "" for registers and

@@ -130,6 +130,10 @@ LaunchResult SimulatedModule::launch(const std::string& entry, analysis::LaunchR
         const auto lock = lock_launches();
         const auto code = request.counting() ? counted_code(program) : nullptr;
         result.result = analysis::launch(program, request, memory, code);
+    } catch (py::error_already_set& error) {
+        monitor.flush();
+        monitor.add_place(error);
+        throw;
     } catch (...) {
         monitor.flush();
         throw;

@@ -12,6 +12,7 @@ LaunchMonitor::LaunchMonitor(sim::Launch& launch, py::object progress)
         const std::lock_guard lock(mutex_);
         printed_.add(text);
     };
+    launch.stopped = [this](const std::string& place) { stopped_at_ = place; };
     launch.poll = [this](uint64_t finished) { poll(finished); };
 }
 
@@ -25,6 +26,12 @@ void LaunchMonitor::poll(uint64_t finished) {
 void LaunchMonitor::finish() {
     flush();
     if (!progress_.is_none()) progress_(blocks_, blocks_);
+}
+
+void LaunchMonitor::add_place(py::error_already_set& error) const {
+    if (stopped_at_.empty() || !error.matches(PyExc_KeyboardInterrupt)) return;
+    // Python 3.10 has no notes.
+    if (py::hasattr(error.value(), "add_note")) error.value().attr("add_note")(stopped_at_);
 }
 
 void LaunchMonitor::flush() {

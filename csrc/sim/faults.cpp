@@ -450,6 +450,28 @@ void throw_deadlock(const Block& block) {
     throw Deadlock(message, lanes);
 }
 
+namespace {
+
+// Returns the source line and the thread of a path, and how to find an endless loop.
+std::string place_of(const Warp& w, const Path& path) {
+    const Program& program = *w.block->program;
+    return where(program, program.ops[path.pc]) + "\n  " +
+           thread_name(w, std::countr_zero(path.mask)) +
+           " was here. If the kernel never ends, look at the loop around this line";
+}
+
+}  // namespace
+
+void record_place(const Block& block, GridState& grid) {
+    const std::lock_guard lock(grid.mutex);
+    if (!grid.stopped_at.empty()) return;
+    for (const Warp& w : block.warps) {
+        if (w.done() || (!w.running && w.paths.empty())) continue;
+        grid.stopped_at = place_of(w, w.running ? w.current : w.paths.front());
+        return;
+    }
+}
+
 void throw_limit(const Warp& w) {
     const Block& block = *w.block;
     const Program& program = *block.program;
@@ -459,11 +481,7 @@ void throw_limit(const Warp& w) {
                           triple(block.index.x, block.index.y, block.index.z) +
                           " was still running. To allow more, pass a larger `instruction_limit` to "
                           "coalesce.Kernel";
-    if (w.running) {
-        message += "\n  " + where(program, program.ops[w.current.pc]) + "\n  " +
-                   thread_name(w, std::countr_zero(w.current.mask)) +
-                   " was here. If the kernel never ends, look at the loop around this line";
-    }
+    if (w.running) message += "\n  " + place_of(w, w.current);
     throw LaunchError(message);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <string>
 
 namespace coalesce::sim {
 
@@ -23,6 +24,7 @@ struct GridState {
     std::condition_variable done;
     uint32_t running = 0;
     std::exception_ptr error;
+    std::string stopped_at;  // the place at which a warp was stopped; see record_place()
 
     void fail(std::exception_ptr e) {
         const std::lock_guard lock(mutex);

@@ -84,6 +84,9 @@ struct Launch {
     // The launching thread calls this function every 50 ms while the grid runs. It passes the
     // number of blocks that have ended. The function may throw to stop the grid.
     std::function<void(uint64_t)> poll;
+    // If poll() has thrown: receives the place at which a warp was stopped: the source line and the
+    // thread. The launching thread calls this function at most once, at the end.
+    std::function<void(const std::string&)> stopped;
     // Receives the text that the kernel prints. Each call passes the complete text of one or more
     // printf calls. Any worker (host thread) may call this function at any time.
     std::function<void(const std::string&)> print;

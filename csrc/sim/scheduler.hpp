@@ -9,6 +9,7 @@
 
 #include <optional>
 
+#include "sim/grid_state.hpp"
 #include "sim/memory.hpp"
 #include "sim/warp.hpp"
 
@@ -142,5 +143,9 @@ void rotate(Warp& warp);
 // Throws the error for a launch that has executed more instructions than its limit allows. The
 // message says where the warp is.
 [[noreturn]] void throw_limit(const Warp& warp);
+
+// Records where the first warp that has not ended is, unless a place is recorded already. Call this
+// if grid.stop is set.
+void record_place(const Block& block, GridState& grid);
 
 }  // namespace coalesce::sim

@@ -291,7 +291,10 @@ class WarpRunner {
     }
 
     void end_slice(const Warp& w) {
-        if (grid_.stop) throw Stopped{};
+        if (grid_.stop) {
+            record_place(*w.block, grid_);
+            throw Stopped{};
+        }
         if (launch_.instruction_limit == 0) return;
         if ((grid_.instructions_left -= std::exchange(instructions_, 0)) < 0) throw_limit(w);
     }

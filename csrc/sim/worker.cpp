@@ -67,6 +67,10 @@ void WorkerBase::run() {
             }
             waiting_groups_ = waiting.size() + 1;
         }
+        if (!grid_.stop) return;
+        for (const auto& group : waiting)
+            for (const auto& block : group->blocks)
+                if (!block->ended) record_place(*block, grid_);
     } catch (const Stopped&) {
     } catch (...) {
         grid_.fail(std::current_exception());
@@ -218,6 +222,7 @@ void run_workers(const Launch& launch, GridState& grid, const std::function<void
             break;
         }
     }
+    std::exception_ptr interrupt;  // the exception that poll() has thrown
     {
         std::unique_lock lock(grid.mutex);
         while (!grid.done.wait_for(lock, std::chrono::milliseconds(50),
@@ -227,12 +232,15 @@ void run_workers(const Launch& launch, GridState& grid, const std::function<void
             try {
                 launch.poll(grid.finished_blocks);
             } catch (...) {
-                grid.fail(std::current_exception());
+                interrupt = std::current_exception();
+                grid.fail(interrupt);
             }
             lock.lock();
         }
     }
     for (std::thread& t : threads) t.join();
+    if (interrupt && grid.error == interrupt && launch.stopped && !grid.stopped_at.empty())
+        launch.stopped(grid.stopped_at);
     if (grid.error) std::rethrow_exception(grid.error);
 }
 

@@ -117,7 +117,10 @@ class Worker : public WorkerBase {
         for (;;) {
             // The flag is tested when a slice ends. But warps that wait for each other may never
             // use a whole slice. Therefore the flag is tested here, too.
-            if (grid_.stop) throw Stopped{};
+            if (grid_.stop) {
+                record_place(block, grid_);
+                throw Stopped{};
+            }
             bool progress = false, done = true, spins = true;
             runner_.polling_warps = 0;
             if (launch_.cooperative) bit_before_ = bit_of_grid_barrier();

@@ -105,6 +105,8 @@ def _short_errors() -> Iterator[None]:
         yield
     except (CoalesceError, TypeError, ValueError, MemoryError, KeyboardInterrupt) as error:
         text = f"\x1b[31m{type(error).__name__}\x1b[0m: {error}".rstrip(": ")
+        # A note says which line of a kernel was interrupted.
+        text = "\n".join([text, *getattr(error, "__notes__", ())])
         # IPython calls this method of an exception and shows what it returns.
         error._render_traceback_ = lambda: text.splitlines()  # type: ignore[union-attr]
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
 import time
 
@@ -216,9 +217,16 @@ def test_interrupt(wait: str):
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
     start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as interrupted:
         endless[4, 64](np.zeros(2, np.int32))
     assert time.monotonic() - start < 30
+    if sys.version_info >= (3, 11):  # Python 3.10 has no notes
+        (note,) = interrupted.value.__notes__
+        assert note.startswith("kernel forever, line 1:   __global__ void forever")
+        assert "\n  thread (0, 0, 0) in block (" in note
+        assert note.endswith(
+            "was here. If the kernel never ends, look at the loop around this line"
+        )
     timer.join()
     a = np.array([1, 0], np.int32)
     endless[4, 64](a)

@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the program that reads the pipe has ended
         sys.stderr.close()
         return 0
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        # A note says which line of a kernel was interrupted.
+        print("interrupted", *getattr(interrupt, "__notes__", ()), sep="\n", file=sys.stderr)
         return 130
     except MemoryError as error:
         print(f"coalesce: not enough memory: {error}", file=sys.stderr)
