@@ -246,6 +246,11 @@ void access_words(Warp& w, const Op& op) {
                     load_from_rows(*w.block->rows, d, at))
                     return;
             }
+            if constexpr (space == ptx::Space::global && access == Access::load) {
+                constexpr int consecutive = 4 * words;
+                if (at.stride == consecutive)
+                    w.block->latest_loads[op.pc].prefetch_next<warp_size * consecutive>(at.host);
+            }
             return move_words<access, words>(d, at.host, at.stride);
         }
     }

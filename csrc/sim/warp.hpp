@@ -34,6 +34,7 @@
 #include "sim/lane_strides.hpp"
 #include "sim/lanes.hpp"
 #include "sim/launch.hpp"
+#include "sim/next_load.hpp"
 #include "sim/program.hpp"
 #include "sim/tensor_map.hpp"
 
@@ -256,7 +257,8 @@ struct Block {
     uint32_t shared_bytes = 0;  // includes Program::system_shared_bytes
     // for each instruction: the index of the buffer that AddressSpace::find() tries first
     uint16_t* hints = nullptr;
-    RowWords* rows = nullptr;  // words that the worker keeps for the block that it runs
+    LatestLoad* latest_loads = nullptr;  // for each instruction
+    RowWords* rows = nullptr;            // words that the worker keeps for the block that it runs
     // threadIdx.{x,y,z} of each linear thread. The arrays are padded to whole warps.
     const uint32_t* thread_index[3] = {};
     std::vector<Warp> warps;

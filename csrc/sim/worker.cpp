@@ -29,6 +29,8 @@ WorkerBase::WorkerBase(const Program& program, const Launch& launch, AddressSpac
     }
     hints_.resize(program.instructions.size());
     shared_.hints = hints_.data();
+    latest_loads_.resize(program.instructions.size());
+    shared_.latest_loads = latest_loads_.data();
     shared_.rows = &rows_;
     const uint32_t threads = uint32_t(launch.block.count());
     index_threads(shared_, launch.block, thread_index_);

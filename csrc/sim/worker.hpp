@@ -89,6 +89,7 @@ class WorkerBase {
     std::map<const Block*, int> at_grid_barrier_;
     MachineConstants machine_;
     std::vector<uint16_t> hints_;
+    std::vector<LatestLoad> latest_loads_;
     RowWords rows_;
     std::vector<uint32_t> thread_index_[3];
 
