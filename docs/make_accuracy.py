@@ -124,7 +124,7 @@ class Comparison:
         for case in counter_cases.SETS[name]():
             counts = case.run("sim", counts=True)[-1][1].counts
             self.launches[case.name] = counts.metrics(), measured[case.name]
-            self.inexact[case.name] = exactness.inexact(counts)
+            self.inexact[case.name] = exactness.inexact(counts.table(), counts.metrics())
 
     def wrong(self) -> Iterator[str]:
         """Yield each exact metric that differs: the launch, the metric and both values."""

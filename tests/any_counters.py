@@ -68,7 +68,7 @@ def _launch_of(kernel: coalesce.Kernel, how: any_files.How) -> dict[str, Any]:
         counts = record.counts
         if not counts.machine_code:
             return {}
-        inexact = exactness.inexact(counts)
+        inexact = exactness.inexact(counts.table(), counts.metrics())
         exact = {name: v for name, v in counts.metrics().items() if name not in inexact}
         return {"grid": grid, "block": block, "exact": exact}
     return {}

@@ -6,6 +6,7 @@ libraries describe their GPU arrays by ``__cuda_array_interface__``, which conta
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,6 +16,14 @@ from coalesce.common import require
 from coalesce.common.errors import LaunchError
 
 
+# NumPy takes several microseconds for the text of a dtype, and every launch needs some of them.
+@functools.lru_cache(1000)
+def text_of(dtype: np.dtype[Any]) -> str:
+    """Return ``str(dtype)``."""
+    return str(dtype)
+
+
+@functools.lru_cache(1000)
 def code_of(dtype: np.dtype[Any]) -> str:
     """Return the code of a dtype, such as "f4" for float32. The code of bfloat16 is "V2"."""
     return "V2" if dtype.name == "bfloat16" else dtype.str[1:]

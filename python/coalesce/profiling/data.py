@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,28 @@ class Explained(int):
         return int, (int(self),)
 
 
+@dataclass(frozen=True)
+class Results:
+    """What a profile computes from the counts of a launch.
+
+    Attributes
+    ----------
+    metrics : dict
+        The metrics of Nsight Compute. `ProfileData.metrics` describes them.
+    errors : dict
+        The standard errors of the metrics, if they were estimated from a sample of the blocks.
+    inexact : dict
+        For each metric that may differ from the counters of a GPU: the reason.
+    instructions : Instructions
+        The counts of the instructions.
+    """
+
+    metrics: dict[str, float]
+    errors: dict[str, float]
+    inexact: dict[str, str]
+    instructions: grouping.Instructions
+
+
 class ProfileData:
     """The data of a `Profile`. The docstring of `Profile` describes the attributes."""
 
@@ -73,9 +95,7 @@ class ProfileData:
         block: Extent,
         shared_bytes: int,
         device: Device,
-        metrics: Mapping[str, float],
-        inexact: Mapping[str, str],
-        instructions: grouping.Instructions,
+        results: Callable[[], Results],
         arrays: Sequence[ArrayInfo] = (),
         modelled: Modelled | None = None,
         not_modelled: str = "",
@@ -83,9 +103,9 @@ class ProfileData:
         title: str = "",
         launch: RepeatedLaunch | None = None,
         estimate: Estimate | None = None,
-        errors: Mapping[str, float] | None = None,
     ) -> None:
-        # Not for users: `profile` and `Kernel.profile` call this.
+        # Not for users: `profile` and `Kernel.profile` call this. To save time, `results` is called
+        # when the results are first used.
         self.kernel = kernel
         self.title = title or kernel
         self.source = source
@@ -99,12 +119,9 @@ class ProfileData:
         self.not_modelled = not_modelled
         self.measured_ms = measured_ms
         self.preparation: tuple[ProfileData, ...] = ()
-        self._metrics = {name: _whole(value) for name, value in metrics.items()}
-        self._inexact = {name: why for name, why in inexact.items() if name in metrics}
-        self._instructions = instructions
+        self._compute = results
         self._launch = launch
         self.estimate = estimate
-        self.errors = dict(errors or {})
 
     def metrics(self) -> dict[str, float]:
         """Return the counts of the whole kernel as metrics of Nsight Compute.
@@ -117,17 +134,22 @@ class ProfileData:
             Compute's base units: bytes, nanoseconds, percent. `exact` lists the metrics that are
             equal to the counters of a GPU. `inexact` says why the others may differ.
         """
-        return dict(self._metrics)
+        return dict(self._results.metrics)
 
     @property
     def exact(self) -> frozenset[str]:
         """The names of the exact metrics: they are equal to the counters of a GPU."""
-        return frozenset(self._metrics) - frozenset(self._inexact)
+        return frozenset(self._results.metrics) - frozenset(self._results.inexact)
 
     @property
     def inexact(self) -> dict[str, str]:
         """A dict of the metrics that may differ from the counters of a GPU, with the reasons."""
-        return dict(self._inexact)
+        return dict(self._results.inexact)
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """A dict of the standard errors of metrics that were estimated from a sample."""
+        return dict(self._results.errors)
 
     def lines(self) -> list[Line]:
         """Return the counts of each source line.
@@ -171,7 +193,7 @@ class ProfileData:
             All instructions in the order of the code. Instructions that were never executed are in
             the list, too.
         """
-        return list(self._instructions)
+        return list(self._results.instructions)
 
     def totals(self) -> list[Total]:
         """Return the total counts of global loads, global stores, shared loads and so on.
@@ -208,13 +230,20 @@ class ProfileData:
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out the two values that are computed from the others. `_errors` is a function, which
-        # cannot be pickled.
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lines", "_errors")}
+        # Leave out the two values that are computed from the others, and functions, which cannot be
+        # pickled.
+        left_out = ("_lines", "_errors", "_compute")
+        state = {k: v for k, v in self.__dict__.items() if k not in left_out}
+        return {**state, "_results": self._results}
+
+    @cached_property
+    def _results(self) -> Results:
+        return self._compute()
 
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
-        return grouping.lines(self._instructions, self.source, advice.sentence, self._errors)
+        rows = self._results.instructions
+        return grouping.lines(rows, self.source, advice.sentence, self._errors)
 
     @cached_property
     def _errors(self) -> grouping.Errors | None:
@@ -228,8 +257,3 @@ class ProfileData:
             return estimate.error(lambda c: float(tables[id(c)][counter][list(rows)].sum()))
 
         return error
-
-
-def _whole(value: float) -> float:
-    """Return a float that is a whole number as an int, which is printed without decimals."""
-    return int(value) if float(value).is_integer() else value

@@ -14,13 +14,10 @@ exact. The rules were made from the recordings in tests/data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from coalesce._core import sim
 
 TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
 
@@ -101,21 +98,19 @@ _TENSOR_CYCLES = "sm__pipe_tensor_cycles_active.sum"
 _WITH_ARBITRATION = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 
 
-def inexact(counts: sim.Counts) -> dict[str, str]:
+def inexact(table: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, str]:
     """Return the metrics that may differ from the hardware's counters, and the reasons.
 
     Parameters
     ----------
-    counts : Counts
-        The counts of the machine code.
+    table, metrics : dict
+        The counts of the machine code: ``counts.table()`` and ``counts.metrics()``.
 
     Returns
     -------
     dict
-        The keys are names of metrics, and the values are the reasons. All other metrics of
-        ``counts.metrics()`` are exact.
+        The keys are names of metrics, and the values are the reasons. All other metrics are exact.
     """
-    table, metrics = counts.table(), counts.metrics()
     reasons: dict[str, str] = {}
 
     def add(names: Iterable[str], why: str) -> None:

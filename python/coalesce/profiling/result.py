@@ -194,7 +194,7 @@ class Profile(ProfileData, Assertions):
         from coalesce.profiling.counters import MeasuredCounters
         from coalesce.profiling.ncu import measure
 
-        measured = measure(self._launch, self._metrics, ncu, timeout)
+        measured = measure(self._launch, self.metrics(), ncu, timeout)
         name = self.device.description.removeprefix("simulated ")
         return MeasuredCounters(measured, self.metrics(), self.inexact, name)
 

@@ -5,6 +5,7 @@ If the device is a GPU, this GPU also runs and times the kernel.
 
 from __future__ import annotations
 
+import functools
 import linecache
 import math
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,12 @@ from coalesce.arrays.texture import Texture
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import require
+from coalesce.common.dtypes import text_of
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, map_values
 from coalesce.profiling import exactness, grouping, ncu
-from coalesce.profiling.data import ArrayInfo
+from coalesce.profiling.data import ArrayInfo, Results
 from coalesce.profiling.result import Profile
 from coalesce.simulate import counting
 from coalesce.simulate.prepared import Prepared, prepare
@@ -119,10 +121,9 @@ def of_prepared(
     """
     kernel = launch.kernel
     on_gpu = launch.device.kind == "cuda" and passed is not None
-    ptx = launch.program.no_counts(kernel.entry, of_ptx=True).table()
     again = None
     if passed is not None and devices.gpu_status():
-        again = _repeated_launch(launch, passed, ptx)
+        again = _repeated_launch(launch, passed)
     counted = counting.count(
         # If the kernel also runs on a GPU, the caller's arrays must get the GPU's results. So the
         # simulator uses copies of the arrays for counting.
@@ -141,21 +142,19 @@ def of_prepared(
             "cooperative": launch.cooperative,
         }
         record = kernel.launch(launch.grid, launch.block, *(passed or ()), runs="auto", **how)
-    source, instructions = _listing(kernel, counted, ptx)
-    metrics, errors, inexact = _metrics(launch, counted)
+    # The profile is made later, and must not hold the caller's arrays.
+    results = functools.partial(_results, replace(launch, arguments=[]), counted)
     profile = Profile(
         kernel=kernel.name,
         title=title,
-        source=source,
+        source=_source(kernel, counted),
         grid=launch.grid,
         block=launch.block,
         shared_bytes=launch.shared_bytes,
         device=launch.device,
-        metrics=metrics,
-        inexact=inexact,
-        instructions=instructions,
+        results=results,
         arrays=[
-            ArrayInfo(a.name, a.original.shape, str(a.original.dtype))
+            ArrayInfo(a.name, a.original.shape, text_of(a.original.dtype))
             for a in launch.arguments
             if isinstance(a, HostArray)
         ],
@@ -163,10 +162,20 @@ def of_prepared(
         not_modelled=counted.counts.not_modelled,
         measured_ms=record.kernel_ms if on_gpu else None,
         estimate=counted.estimate,
-        errors=errors,
         launch=again,
     )
     return profile, record
+
+
+def _results(launch: Prepared, counted: counting.Counted) -> Results:
+    """Return the metrics and the instructions of a profile."""
+    metrics, errors, inexact = _metrics(launch, counted)
+    return Results(
+        metrics={name: _whole(value) for name, value in metrics.items()},
+        errors=errors,
+        inexact={name: why for name, why in inexact.items() if name in metrics},
+        instructions=_instructions(launch, counted),
+    )
 
 
 def _metrics(
@@ -180,7 +189,7 @@ def _metrics(
     metrics: dict[str, float] = counts.metrics()
     errors: dict[str, float] = {}
     if counts.machine_code:
-        inexact = exactness.inexact(counts)
+        inexact = exactness.inexact(counted.table, metrics)
     else:
         why = launch.program.why_ptx(launch.kernel.entry)
         # The counts of the PTX differ from those of a GPU for two reasons. The assembler merges and
@@ -203,25 +212,45 @@ def _metrics(
     return metrics, errors, inexact
 
 
-def _listing(
-    kernel: BaseKernel, counted: counting.Counted, ptx: Mapping[str, np.ndarray[Any, Any]]
-) -> tuple[str, grouping.Instructions]:
-    """Return the source text, and the instructions. Their line numbers refer to this text."""
-    counts = counted.counts
-    table, files, own = counts.table(), counts.files, counts.source_file
-    source, scale = kernel.source, 1.0
-    if kernel.is_ptx and table["line"].any():  # show the CUDA C++ file that the PTX names
-        source = "".join(linecache.getlines(files.get(own, "")))
-    elif kernel.is_ptx:  # without line information, show the lines of the PTX
-        table["line"] = table["ptx_line"]
-    parameters = [parameter.name for parameter in kernel.signature.parameters]
-    if counted.estimate is not None:
-        scale = counted.estimate.scale
+def _whole(value: float) -> float:
+    """Return a float that is a whole number as an int, which is printed without decimals."""
+    return int(value) if float(value).is_integer() else value
+
+
+def _source(kernel: BaseKernel, counted: counting.Counted) -> str:
+    """Return the source text. If a PTX kernel names its CUDA C++ file, it is the text of this file.
+
+    Line numbers of the profile refer to this text.
+    """
+    if kernel.is_ptx and counted.has_lines:
+        counts = counted.counts
+        return "".join(linecache.getlines(counts.files.get(counts.source_file, "")))
+    return kernel.source
+
+
+def _table_of_ptx(launch: Prepared) -> Mapping[str, np.ndarray[Any, Any]]:
+    """Return the table of the kernel's PTX instructions, without counts."""
+    table: Mapping[str, np.ndarray[Any, Any]]
+    table = launch.program.no_counts(launch.kernel.entry, of_ptx=True).table()
+    return table
+
+
+def _instructions(launch: Prepared, counted: counting.Counted) -> grouping.Instructions:
+    kernel, counts, table = launch.kernel, counted.counts, counted.table
+    if kernel.is_ptx and not counted.has_lines:  # show the lines of the PTX
+        table = {**table, "line": table["ptx_line"]}
     widths: dict[int, int] = {}
     if counts.machine_code:  # take the widths of accesses from the PTX
+        ptx = _table_of_ptx(launch)
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
-    return source, grouping.Instructions(
-        table, files, own, parameters, counted.exemplars, scale, widths
+    return grouping.Instructions(
+        table,
+        counts.files,
+        counts.source_file,
+        [parameter.name for parameter in kernel.signature.parameters],
+        counted.exemplars,
+        1.0 if counted.estimate is None else counted.estimate.scale,
+        widths,
     )
 
 
@@ -233,15 +262,13 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
     return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name, no_time=no_time)
 
 
-def _repeated_launch(
-    launch: Prepared, passed: Sequence[Any], ptx: Mapping[str, np.ndarray[Any, Any]]
-) -> ncu.RepeatedLaunch:
+def _repeated_launch(launch: Prepared, passed: Sequence[Any]) -> ncu.RepeatedLaunch:
     """Return the same launch for Nsight Compute, which runs it after this launch.
 
     If the kernel reads and writes an array, this launch changes what the next one reads. So such an
     array is copied. The other arrays need no copy.
     """
-    kernel = launch.kernel
+    kernel, ptx = launch.kernel, _table_of_ptx(launch)
     reads = ~np.isin(ptx["kind"], ("", "store", "tma_store"))
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
     values = expanded(kernel.signature, passed)

@@ -14,10 +14,9 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.common.progress import reporter
-from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.modelled import Modelled
 from coalesce.simulate import dependencies, remote, sampling
-from coalesce.simulate.events import Trace, TraceArray
+from coalesce.simulate.events import Trace
 from coalesce.simulate.prepared import Prepared
 
 Progress = bool | Callable[[int, int], object] | None
@@ -31,12 +30,8 @@ class Counted:
     ----------
     counts : Counts
         The counts of the whole grid. With a sample, the counts of the simulated blocks.
-    arguments : list
-        The arguments of the launch: bytes for scalars, `HostArray` for arrays, and so on.
-    arrays : list of TraceArray
-        The arrays and variables that the kernel may access.
-    blocks_run, blocks_total : int
-        How many blocks were simulated, and how many blocks the grid has.
+    table : dict of ndarray
+        The counts of each instruction: ``counts.table()``.
     exemplars : Trace or None
         Some executions of each memory instruction, as examples. None if `count` was called with
         ``exemplars=0``.
@@ -47,13 +42,15 @@ class Counted:
     """
 
     counts: sim.Counts
-    arguments: list[launch_arguments.Argument]
-    arrays: list[TraceArray]
-    blocks_run: int
-    blocks_total: int
+    table: dict[str, np.ndarray[Any, Any]]
     exemplars: Trace | None
     modelled: Modelled | None
     estimate: sampling.Estimate | None = None
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether lines of CUDA source are known."""
+        return bool(self.table["line"].any())
 
 
 def count(
@@ -119,13 +116,11 @@ def count(
         blocks, groups = chosen
         sizes = np.bincount(groups).tolist()
         estimate = sampling.Estimate(len(blocks), launch.blocks, result.groups, sizes)
+    table = result.counts.table()
     return Counted(
         counts=result.counts,
-        arguments=launch.arguments,
-        arrays=launch.arrays(result.memory),
-        blocks_run=launch.blocks if estimate is None else estimate.blocks_run,
-        blocks_total=launch.blocks,
-        exemplars=launch.trace(result) if exemplars else None,
+        table=table,
+        exemplars=launch.trace(result, table) if exemplars else None,
         modelled=Modelled.of(result.model) if result.model and estimate is None else None,
         estimate=estimate,
     )

@@ -12,6 +12,7 @@ from coalesce._core import sim
 from coalesce.arrays import devices, foreign
 from coalesce.arrays.creation import to_device
 from coalesce.common import geometry, require
+from coalesce.common.dtypes import text_of
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.memory import ArrayCopies
 from coalesce.cxx import element_types, variables
@@ -148,7 +149,7 @@ class Prepared:
             if argument >= 0:
                 array = self.arguments[argument]
                 assert isinstance(array, HostArray)
-                shape, dtype = array.original.shape, str(array.array.dtype)
+                shape, dtype = array.original.shape, text_of(array.array.dtype)
                 if array.array.dtype.names is not None:  # show a structure as bytes
                     dtype = f"V{array.array.dtype.itemsize}"
             elif space == "shared" and name in declared:
@@ -158,11 +159,20 @@ class Prepared:
             arrays.append(TraceArray(name, shape, dtype, space, address, argument))
         return arrays
 
-    def trace(self, result: sim.LaunchResult) -> Trace:
-        """Return the events in the result of `run` as a `Trace`."""
+    def trace(
+        self,
+        result: sim.LaunchResult,
+        table: Mapping[str, np.ndarray[Any, Any]] | None = None,
+    ) -> Trace:
+        """Return the events in the result of `run` as a `Trace`.
+
+        `table` is ``result.counts.table()``. If it is None, the method computes it.
+        """
         assert result.counts is not None
         assert result.events is not None
-        return self.events(result.events, result.counts.table(), result.memory, result.omitted)
+        if table is None:
+            table = result.counts.table()
+        return self.events(result.events, table, result.memory, result.omitted)
 
     def events(
         self,
