@@ -7,10 +7,10 @@
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
 #include "model/coalescing.hpp"
-#include "model/huge_pages.hpp"
+#include "model/kept_memory.hpp"
+#include "model/l2_sample.hpp"
 #include "model/request_coalescer.hpp"
 #include "model/time.hpp"
-#include "model/unlimited_cache.hpp"
 #include "sim/launch.hpp"
 
 namespace coalesce::analysis {
@@ -51,11 +51,11 @@ constexpr uint64_t period = model::line_bytes / sizeof(uint32_t);
 }  // namespace
 
 struct CacheReplay::Machine {
-    Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions, uint32_t sample)
-        : schedule(gpu, resident),
+    Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions, uint32_t exponent)
+        : sample(exponent),
+          schedule(gpu, resident, sample),
           coalescer(gpu),
-          sample(sample),
-          second(gpu, sample),
+          second(gpu, exponent),
           misses(instructions),
           arrivals(1 << 16) {
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) gpcs.push_back(coalescer.gpc_of(sm));
@@ -73,7 +73,7 @@ struct CacheReplay::Machine {
     // do not fit into the caches of the host. Therefore each line of a request is handled in three
     // steps: prefetch(), guess() and handle(). Between two steps of a line come the steps of 8
     // other lines. Meanwhile the host loads the data that the next step needs.
-    void handle(const std::vector<L2Request>& requests) {
+    void handle(const decltype(model::BlockSchedule::Slice::requests)& requests) {
         constexpr size_t later = 8;
         std::array<Lookup, 4 * later> latest;
         size_t count = 0, guessed = 0, handled = 0;
@@ -84,13 +84,9 @@ struct CacheReplay::Machine {
             // The traffic of different blocks is stored far apart in the host's memory.
             __builtin_prefetch(requests[std::min(n + later, requests.size() - 1)].traffic);
             const Traffic& t = *r.traffic;
-            all.add(t, t.count);
             for (uint32_t nth = 0; nth < t.count; ++nth) {
                 const uint64_t line = r.origin + t.line_at(nth);
-                const bool is_sampled = model::L2Cache::is_in_sample(line, sample);
-                if (sample) read_first(t, line, is_sampled);
-                if (!is_sampled) continue;
-                sampled.add(t, 1);
+                if (!sample.has(line)) continue;
                 Lookup& l = latest[count++ % latest.size()];
                 l = {&r, line, {}};
                 prefetch(l);
@@ -100,13 +96,6 @@ struct CacheReplay::Machine {
         }
         while (guessed < count) guess_next();
         while (handled < count) handle_next();
-    }
-
-    // Counts the bytes of a line that any L2 would have to read from DRAM.
-    void read_first(const Traffic& t, uint64_t line, bool is_sampled) {
-        const uint64_t sectors = model::sectors_in(unlimited.handle(t.kind, line, t.sectors));
-        all.read_first += sectors;
-        if (is_sampled) sampled.read_first += sectors;
     }
 
     void prefetch(const Lookup& l) {
@@ -151,66 +140,15 @@ struct CacheReplay::Machine {
             coalescer.mark_pending(gpc, a.line, a.sectors, r.time, from_dram);
     }
 
-    // Returns the counts of L2 so far. If only a sample was replayed, they are estimated. To do
-    // this, each count is multiplied by the ratio of all requested sectors to the requested sectors
-    // of the sample. Sectors that are read from DRAM for the first time are not estimated
-    // (unlimited_cache.hpp).
+    // Returns the counts of L2 so far.
     [[nodiscard]] model::CacheCounts counts() const {
-        model::CacheCounts c = second.counts();
-        if (sample == 0) {
-            c.l2_merged = merged;
-            return c;
-        }
-        const auto scaled = [](uint64_t value, uint64_t whole, uint64_t part) {
-            return uint64_t(double(value) * double(whole) / double(std::max<uint64_t>(1, part)) +
-                            0.5);
-        };
-        const uint64_t fetched = all.read + all.atomic, changed = all.written + all.atomic;
-        const uint64_t fetched_here = sampled.read + sampled.atomic;
-        const uint64_t changed_here = sampled.written + sampled.atomic;
-        c.l2_merged = scaled(merged, all.read, sampled.read);
-        c.l2_reads = all.read - c.l2_merged;
-        c.l2_writes = all.written;
-        c.l2_partial_writes = all.partly_written;
-        for (uint64_t* lookups : {&c.l2_lookups, &c.l2_hits})
-            *lookups = scaled(*lookups, fetched + changed, fetched_here + changed_here);
-        const uint64_t first = model::sector_bytes * sampled.read_first;
-        c.dram_read_bytes =
-            model::sector_bytes * all.read_first +
-            scaled(c.dram_read_bytes - std::min(c.dram_read_bytes, first), fetched, fetched_here);
-        c.dram_written_bytes = scaled(c.dram_written_bytes, changed, changed_here);
-        return c;
+        return sample.estimate(second.counts(), merged);
     }
 
-    // The numbers of requested sectors. `read_first` are those that were read from DRAM for the
-    // first time, including the other sectors of their half lines.
-    struct Sectors {
-        uint64_t read = 0, written = 0, partly_written = 0, atomic = 0, read_first = 0;
-
-        // Adds the sectors of `lines` lines of a request.
-        void add(const Traffic& t, uint64_t lines) {
-            const uint64_t sectors = lines * model::sectors_in(t.sectors);
-            switch (t.kind) {
-                case Traffic::Kind::read:
-                    read += sectors;
-                    break;
-                case Traffic::Kind::write:
-                    written += sectors;
-                    partly_written += lines * model::sectors_in(t.sectors & ~uint32_t{t.whole});
-                    break;
-                case Traffic::Kind::atomic:
-                    atomic += sectors;
-                    break;
-            }
-        }
-    };
-
+    model::L2Sample sample;
     model::BlockSchedule schedule;
     model::RequestCoalescer coalescer;
-    const uint32_t sample;  // only 1 / 2^sample of the lines are replayed (L2Cache::is_in_sample)
     model::L2Cache second;
-    Sectors all, sampled;  // sums over all requests, and over the replayed ones
-    model::UnlimitedCache unlimited;
     std::vector<uint32_t> gpcs;  // the GPC of each multiprocessor
     uint64_t merged = 0;         // number of sectors merged
     std::vector<Misses> misses;  // misses by instruction, with the answers of L2

@@ -179,14 +179,24 @@ L1Replay::~L1Replay() = default;
 
 bool L1Replay::requests_lines_once() const {
     model::UnlimitedCache seen;
+    const auto is_new = [&](uint64_t line) {
+        return seen.handle(Traffic::Kind::read, line, all_sectors) != 0;
+    };
     LineAccess lines[sim::warp_size];
     for (uint32_t warp = 0; warp < block_.requests.size(); ++warp) {
         for (const MemoryRequest& request : block_.requests[warp]) {
             if (request.pc == MemoryRequest::pause) continue;
-            if (sites_[request.pc].effect == Effect::atomic) return false;
-            const int n = lines_of(warp, shifted(request), lines);
+            const CacheSite site = sites_[request.pc];
+            if (site.effect == Effect::atomic) return false;
+            const MemoryRequest r = shifted(request);
+            const AlikeLines alike =
+                r.scattered || site.local ? AlikeLines{} : alike_lines(r, site.bytes);
+            for (int i = 0; i < alike.count; ++i)
+                if (!is_new(alike.first.line + uint64_t(i) * alike.step)) return false;
+            if (alike.count) continue;
+            const int n = lines_of(warp, r, lines);
             for (int i = 0; i < n; ++i)
-                if (!seen.handle(Traffic::Kind::read, lines[i].line, all_sectors)) return false;
+                if (!is_new(lines[i].line)) return false;
         }
     }
     return true;

@@ -23,10 +23,11 @@ double at_random(uint64_t block) {
 
 }  // namespace
 
-BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident)
+BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident, L2Sample& sample)
     : resident_(resident),
       first_round_(uint64_t(gpu.multiprocessors) * resident),
       sectors_per_cycle_(l2_sectors_per_cycle * gpu.multiprocessors),
+      sample_(sample),
       running_(gpu.multiprocessors) {
     for (uint32_t started = 0; started <= resident; ++started) {
         double weights = 0;
@@ -56,14 +57,12 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     slice_.requests.clear();
     slice_.ended.clear();
     ended_.clear();
+    sectors_ = 0;
     for (uint32_t sm = 0; sm < running_.size(); ++sm)
         if (!running_[sm].blocks.empty()) run(sm);
     // So far, the time of a request is a fraction of the slice. The duration of the slice is known
     // only now, so the times are converted to cycles since the launch.
-    uint64_t sectors = 0;
-    for (const L2Request& r : slice_.requests)
-        sectors += r.traffic->count * sectors_in(r.traffic->sectors);
-    const double duration = std::max(slice_cycles, double(sectors) / sectors_per_cycle_);
+    const double duration = std::max(slice_cycles, double(sectors_) / sectors_per_cycle_);
     slice_.start = now_;
     for (L2Request& r : slice_.requests) r.time = now_ + r.time * duration;
     now_ += duration;
@@ -126,8 +125,11 @@ void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double st
     const size_t first = r.next;
     for (; r.next < traffic.size() && double(traffic[r.next].time) < end; ++r.next) {
         const Traffic& t = traffic[r.next];
+        const uint64_t origin = r.origins[t.line >> line_region_bits];
+        sectors_ += t.count * sectors_in(t.sectors);
+        if (!sample_.add(t, origin)) continue;
         // As in L1Replay::replay(), push_back() would make the host wait.
-        slice_.requests.emplace_back() = {&t, r.origins[t.line >> line_region_bits], multiprocessor,
+        slice_.requests.emplace_back() = {&t, origin, multiprocessor,
                                           (double(t.time) - start) / step};
     }
     // The requests of different blocks are stored far apart in the host's memory. So the requests

@@ -28,6 +28,8 @@
 #include <vector>
 
 #include "model/caches.hpp"
+#include "model/kept_memory.hpp"
+#include "model/l2_sample.hpp"
 
 namespace coalesce::model {
 
@@ -38,7 +40,7 @@ inline constexpr uint32_t line_region_bits = 37;
 // The result of replaying one block through its L1: counts, requests to L2, and cycles.
 struct ReplayedBlock {
     CacheCounts counts;
-    std::vector<Traffic> traffic;
+    std::vector<Traffic, KeptPages<Traffic>> traffic;
     uint32_t cycles = 0;
     uint64_t lines = 0;       // lines that were looked up in L1
     uint64_t lines_sent = 0;  // requests to L2, one for each line
@@ -46,8 +48,9 @@ struct ReplayedBlock {
 
 class BlockSchedule {
   public:
-    // `resident` is the number of blocks that a multiprocessor holds.
-    BlockSchedule(const Gpu& gpu, uint32_t resident);
+    // `resident` is the number of blocks that a multiprocessor holds. All requests to L2 are added
+    // to `sample`.
+    BlockSchedule(const Gpu& gpu, uint32_t resident, L2Sample& sample);
 
     // Call this if the modelled blocks stand for a larger grid, and some blocks of the grid are
     // left out. The model then assumes that the left-out blocks ran before the modelled ones. Their
@@ -70,7 +73,8 @@ class BlockSchedule {
     };
     struct Slice {
         double start = 0;  // cycles since the launch; no request is earlier
-        std::vector<L2Request> requests;
+        // Those with lines of the sample.
+        std::vector<L2Request, KeptPages<L2Request>> requests;
         std::vector<std::shared_ptr<const ReplayedBlock>> ended;
     };
     // Advances by one slice. The result is valid until the next call.
@@ -110,11 +114,13 @@ class BlockSchedule {
     const uint32_t resident_;
     const uint64_t first_round_;
     const double sectors_per_cycle_;
+    L2Sample& sample_;
     // The cycles that each block of a multiprocessor gets in a slice. The first index is the number
     // of blocks that have started, the second is the rank of the block by age.
     std::vector<std::vector<double>> steps_;
     double left_out_ = 0;
     double now_ = 0;
+    uint64_t sectors_ = 0;  // the sectors of all requests of the current slice
     uint64_t held_ = 0;
     std::deque<uint32_t> places_;  // the multiprocessor of each free slot
     std::vector<Multiprocessor> running_;

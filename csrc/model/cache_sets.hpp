@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/huge_pages.hpp"
+#include "model/kept_memory.hpp"
 
 namespace coalesce::model {
 
@@ -92,9 +92,12 @@ class TimedSets {
 // does not fit into the caches of the host, so a search for a line should read few lines of the
 // host's cache. Therefore all data that a search reads first are in one line of the host's cache.
 // These are the order, the tags, and the words of the ways that are filled first.
+//
+// A short kernel uses only few sets of a large cache. So a set gets its initial state when its
+// first line is stored. Before this, its memory has no meaning.
 class OrderedSets {
   public:
-    OrderedSets(uint64_t sets, uint32_t) : sets_(sets) {}
+    OrderedSets(uint64_t sets, uint32_t) : sets_(sets), in_use_((sets + 63) / 64) { start(0); }
 
     [[nodiscard]] uint64_t& word(uint64_t place) { return sets_[place / ways].words[place % ways]; }
     [[nodiscard]] uint64_t word(uint64_t place) const {
@@ -103,6 +106,7 @@ class OrderedSets {
 
     // Returns the way of the set that holds the line, or the number of ways.
     [[nodiscard]] uint32_t find(uint64_t set, uint64_t number) const {
+        if (!is_in_use(set)) return ways;
         const Set& s = sets_[set];
         for (uint32_t half = 0; half < 2; ++half) {
             for (uint64_t same = same_tags(s.tags[half], number); same; same &= same - 1) {
@@ -131,8 +135,9 @@ class OrderedSets {
         const uint64_t later = (uint64_t{1} << (std::countr_zero(zeros) & ~3)) - 1;
         order = (order & ~later << 4) | (order & later) << 4 | way;
     }
-    // Returns the place of the set's least recently used line.
-    [[nodiscard]] uint64_t oldest(uint64_t set) const {
+    // Returns the place of the set's least recently used line, which the caller will replace.
+    [[nodiscard]] uint64_t oldest(uint64_t set) {
+        if (!is_in_use(set)) start(set);
         return set * ways + (sets_[set].order >> 60);
     }
 
@@ -141,6 +146,7 @@ class OrderedSets {
     // Returns the place where the line probably is, or the place that it will probably get. Loads
     // the word of this place into the host's cache.
     [[nodiscard]] uint64_t guess(uint64_t set, uint64_t number) const {
+        if (!is_in_use(set)) return 0;  // any place that is in use
         const Set& s = sets_[set];
         uint64_t way = s.order >> 60;
         for (uint32_t half = 2; half-- > 0;)
@@ -161,20 +167,28 @@ class OrderedSets {
         const uint64_t others = tags ^ tag_of(number) * ones;
         return (others - ones) & ~others & ones << 7;
     }
+    // It has no initial values, so that creating the sets does not touch their memory.
     struct alignas(64) Set {
-        Set() { std::fill_n(words, ways, empty_word); }
-
-        uint64_t tags[2] = {};  // a byte for each way
+        uint64_t tags[2];  // a byte for each way
         // A list of the 16 ways in 64 bits, four bits for each. It begins with the way that was
         // used last (lowest bits), and ends with the way that was not used for the longest time.
-        // The way at the end is filled next. At the start, this is way 0.
-        uint64_t order = 0x0123456789abcdef;
+        // The way at the end is filled next.
+        uint64_t order;
         uint64_t words[ways];
     };
+
+    [[nodiscard]] bool is_in_use(uint64_t set) const { return in_use_[set / 64] >> set % 64 & 1; }
+    // Removes all lines of the set. Its first line will be stored in way 0.
+    void start(uint64_t set) {
+        in_use_[set / 64] |= uint64_t{1} << set % 64;
+        Set& s = sets_[set] = {{0, 0}, 0x0123456789abcdef, {}};
+        std::fill_n(s.words, ways, empty_word);
+    }
 
     static uint64_t tag_of(uint64_t number) { return (number * 0x9e3779b97f4a7c15) >> 32 & 255; }
 
     std::vector<Set, HugePages<Set>> sets_;
+    std::vector<uint64_t> in_use_;  // a bit for each set
 };
 
 }  // namespace coalesce::model

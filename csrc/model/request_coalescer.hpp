@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "model/gpu.hpp"
+#include "model/kept_memory.hpp"
 
 namespace coalesce::model {
 
@@ -156,7 +157,7 @@ class RequestCoalescer {
     uint32_t multiprocessors_, gpcs_;
     bool merges_;
     std::vector<Place> table_;
-    std::vector<Pending> pending_;
+    std::vector<Pending, KeptPages<Pending>> pending_;
     double start_ = 0;  // no later request has an earlier time
 };
 

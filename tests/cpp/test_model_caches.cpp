@@ -7,6 +7,8 @@
 #include <set>
 
 #include "model/caches.hpp"
+#include "model/kept_memory.hpp"
+#include "model/l2_sample.hpp"
 #include "model/time.hpp"
 
 namespace coalesce::model {
@@ -90,6 +92,23 @@ TEST(LargeSectoredCache, AgreesWithTimedSets) {
         ASSERT_EQ(gone[0].number, gone[1].number);
         ASSERT_EQ(gone[0].dirty, gone[1].dirty);
         ASSERT_EQ(plain.look(line / 2).valid, quick.look(line / 2).valid);
+    }
+}
+
+TEST(LargeSectoredCache, IsEmptyAtFirst) {
+    // The second cache gets the memory of the first one.
+    const auto ignore = [](const LargeSectoredCache::Line& line) { ADD_FAILURE() << line.number; };
+    for (int n = 0; n < 2; ++n) {
+        LargeSectoredCache cache(1 << 12);
+        for (uint64_t line = 0; line < 500; ++line) {
+            const LargeSectoredCache::Place guess = cache.guess(line);
+            EXPECT_TRUE(cache.look(line).fresh);
+            cache.drop(line, 15);
+            LargeSectoredCache::Place place = guess;
+            EXPECT_TRUE(cache.touch(line, 15, 15, ignore, place).fresh);
+            EXPECT_FALSE(cache.look(line).fresh);
+            EXPECT_EQ(cache.guess(line), place);
+        }
     }
 }
 
@@ -275,6 +294,73 @@ TEST(L2Cache, TheLinesOfASampleAreHandledAsInTheWholeCache) {
         }
         EXPECT_NEAR(double(sampled << sample) / double(lines), 1, 0.05);
     }
+}
+
+TEST(L2Sample, EstimatesTheCountsOfAllLines) {
+    for (const uint32_t exponent : {0u, 2u}) {
+        std::mt19937_64 random(8);
+        const Gpu gpu = small(2, 1024);
+        L2Sample sample(exponent), everything(0);
+        L2Cache whole(gpu), part(gpu, exponent);
+        for (int n = 0; n < 50000; ++n) {
+            const auto kind = Traffic::Kind(random() % 3);
+            const auto sectors = uint8_t(1 + random() % 15);
+            const Traffic t{.line = random() % 3000,
+                            .step = 7,
+                            .kind = kind,
+                            .sectors = sectors,
+                            .whole = uint8_t(sectors & 3),
+                            .count = uint8_t(1 + random() % 3)};
+            constexpr uint64_t origin = 1000;
+            const auto from = uint32_t(random() % 8);
+            bool any = false;
+            for (uint32_t nth = 0; nth < t.count; ++nth) {
+                const LineAccess a{origin + t.line_at(nth), t.sectors, t.whole};
+                whole.handle(kind, a, from);
+                if (!sample.has(a.line)) continue;
+                any = true;
+                part.handle(kind, a, from);
+            }
+            ASSERT_EQ(sample.add(t, origin), any);
+            ASSERT_TRUE(everything.add(t, origin));
+        }
+        const CacheCounts exact = everything.estimate(whole.counts(), 123);
+        const CacheCounts estimate = sample.estimate(part.counts(), exponent ? 0 : 123);
+        EXPECT_EQ(exact.l2_merged, 123u);
+        EXPECT_EQ(estimate.l2_reads, exact.l2_reads);
+        EXPECT_EQ(estimate.l2_writes, exact.l2_writes);
+        EXPECT_EQ(estimate.l2_partial_writes, exact.l2_partial_writes);
+        const auto expect_near = [&](uint64_t value, uint64_t wanted) {
+            EXPECT_NEAR(double(value), double(wanted), exponent ? 0.1 * double(wanted) : 0);
+        };
+        expect_near(estimate.l2_lookups, exact.l2_lookups);
+        expect_near(estimate.l2_hits, exact.l2_hits);
+        expect_near(estimate.dram_read_bytes, exact.dram_read_bytes);
+        expect_near(estimate.dram_written_bytes, exact.dram_written_bytes);
+    }
+}
+
+TEST(KeptPages, MemoryIsUsedAgainForTheSameSize) {
+    using Numbers = std::vector<uint64_t, KeptPages<uint64_t>>;
+    constexpr size_t large = 1 << 15, other = 1 << 16;
+    const uint64_t* first;
+    {
+        Numbers numbers(large);
+        first = numbers.data();
+    }
+    Numbers same(large), different(other);
+    EXPECT_EQ(same.data(), first);
+    Numbers growing;
+    for (uint64_t n = 0; n < 3 * large; ++n) growing.push_back(n);
+    for (uint64_t n = 0; n < 3 * large; ++n) ASSERT_EQ(growing[n], n);
+    // Memory with huge pages is kept separately.
+    constexpr size_t huge = size_t{2} << 20;
+    void* const plain = KeptPages<char>().allocate(huge);
+    KeptPages<char>().deallocate(static_cast<char*>(plain), huge);
+    char* const aligned = HugePages<char>().allocate(huge);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(aligned) % huge, 0u);
+    EXPECT_NE(aligned, plain);
+    HugePages<char>().deallocate(aligned, huge);
 }
 
 TEST(L2Cache, BothPartitionsKeepACopyAndDramIsReadOnce) {

@@ -45,7 +45,8 @@ std::shared_ptr<const ReplayedBlock> reading(uint64_t line, uint32_t cycles) {
 
 TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
     const Gpu& gpu = *find_gpu("h200");
-    BlockSchedule schedule(gpu, 2);
+    L2Sample all(0);
+    BlockSchedule schedule(gpu, 2, all);
     constexpr uint64_t blocks = 1000, cycles = 300;
     std::vector<uint64_t> next(blocks);
     uint64_t started = 0, ended = 0, most = 0;
@@ -87,7 +88,8 @@ TEST(Traffic, JoinsEqualRequestsAtOneDistance) {
 
 TEST(BlockSchedule, LastsAsLongAsL2Needs) {
     const Gpu& gpu = *find_gpu("h200");
-    BlockSchedule schedule(gpu, 1);
+    L2Sample all(0);
+    BlockSchedule schedule(gpu, 1, all);
     constexpr uint32_t cycles = 10000;
     for (uint64_t block = 0; schedule.has_place(); ++block)
         schedule.start(block, reading(block * cycles, cycles));
