@@ -249,7 +249,8 @@ void access_words(Warp& w, const Op& op) {
             if constexpr (space == ptx::Space::global && access == Access::load) {
                 constexpr int consecutive = 4 * words;
                 if (at.stride == consecutive)
-                    w.block->latest_loads[op.pc].prefetch_next<warp_size * consecutive>(at.host);
+                    w.block->latest_loads[op.pc].prefetch_next<warp_size * consecutive>(
+                        at.host, at.before, at.behind);
             }
             return move_words<access, words>(d, at.host, at.stride);
         }

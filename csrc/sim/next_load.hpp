@@ -18,19 +18,21 @@ namespace coalesce::sim {
 struct LatestLoad {
     uintptr_t host = 0;  // the first byte that it read
 
-    // Records that the load reads `bytes` bytes from `from` on. Prefetches the bytes that it will
-    // read two executions later. Prefetching an address without memory has no effect. Inlined,
-    // because GCC (12) drops calls of a function that only prefetches.
+    // Records that the load reads `bytes` bytes from `from` on, in a buffer that has `before` bytes
+    // before them and `behind` bytes after them. Prefetches the bytes that the load will read two
+    // executions later, if they are in the buffer. Inlined, because GCC (12) drops calls of a
+    // function that only prefetches.
     template <int bytes>
-    [[gnu::always_inline]] void prefetch_next(const std::byte* from) {
+    [[gnu::always_inline]] void prefetch_next(const std::byte* from, uint64_t before,
+                                              uint64_t behind) {
         const auto here = reinterpret_cast<uintptr_t>(from);
-        const uintptr_t distance = here - std::exchange(host, here);
+        const uint64_t distance = here - std::exchange(host, here), ahead = 2 * distance;
         // The host itself prefetches words that are near.
-        constexpr uintptr_t near = 1024, line = 64;
-        if (distance + near <= 2 * near) return;
-        const auto next = reinterpret_cast<const char*>(here + 2 * distance);
+        constexpr uint64_t near = 1024, line = 64;
+        if (distance + near <= 2 * near || before + ahead > before + behind) return;
+        const auto next = reinterpret_cast<const char*>(here + ahead);
 #pragma GCC unroll 16
-        for (uintptr_t i = 0; i < bytes; i += line) __builtin_prefetch(next + i);
+        for (uint64_t i = 0; i < bytes; i += line) __builtin_prefetch(next + i);
     }
 };
 
