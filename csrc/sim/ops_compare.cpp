@@ -4,6 +4,7 @@
 
 #include "sim/comparison.hpp"
 #include "sim/floats.hpp"
+#include "sim/lane_tests.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 #include "sim/predicates.hpp"
@@ -39,14 +40,11 @@ struct as_wide {
 template <class A, class B>
 inline LaneMask compare(const Op& op, A a, B b) {
     const uint8_t relations = op.get<ComparisonOperand>().relations;
-    LaneMask is_less = 0, is_equal = 0, is_greater = 0;
-    for (int i = 0; i < warp_size; ++i) is_less |= LaneMask(a(i) < b(i)) << i;
-    for (int i = 0; i < warp_size; ++i) is_equal |= LaneMask(a(i) == b(i)) << i;
-    if constexpr (std::is_integral_v<decltype(a(0))>) {
-        is_greater = ~(is_less | is_equal);
-    } else {
-        for (int i = 0; i < warp_size; ++i) is_greater |= LaneMask(a(i) > b(i)) << i;
-    }
+    const LaneMask is_less = lanes_that([&](int i) { return a(i) < b(i); });
+    const LaneMask is_equal = lanes_that([&](int i) { return a(i) == b(i); });
+    LaneMask is_greater = ~(is_less | is_equal);
+    if constexpr (!std::is_integral_v<decltype(a(0))>)
+        is_greater = lanes_that([&](int i) { return a(i) > b(i); });
     return (relations & less ? is_less : 0) | (relations & equal ? is_equal : 0) |
            (relations & greater ? is_greater : 0) |
            (relations & unordered ? ~(is_less | is_equal | is_greater) : 0);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "sim/floats.hpp"
+#include "sim/lane_tests.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/ops.hpp"
 #include "sim/predicates.hpp"
@@ -253,9 +254,7 @@ struct subnormal {
 template <class F, class T>
 void test(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
-    LaneMask value = 0;
-    for (int i = 0; i < warp_size; ++i) value |= LaneMask(F::of(a[i])) << i;
-    store(w, op.operand[0], value);
+    store(w, op.operand[0], lanes_that([=](int i) { return F::of(a[i]); }));
 }
 
 using single = TypeList<Type::f32>;

@@ -41,7 +41,7 @@ inline uint32_t carry_of(uint32_t a, uint32_t b, uint32_t sum) {
 inline LaneMask carry_in(Warp& w, Locator at) { return at == no_operand ? 0 : w.predicate(at); }
 
 // d = a + b. Operand 4 is the carry out, and operand 5 the carry in. Each term may be inverted.
-void add_carry(Warp& w, const Op& op) {
+[[gnu::noinline]] void add_carry_of_any(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
     const uint8_t inverted = op.get<CarryOperand>().inverted;
@@ -59,6 +59,29 @@ void add_carry(Warp& w, const Op& op) {
         return sum;
     });
     store(w, op.operand[4], out);
+}
+
+// The same as add_carry_of_any(). Most additions of addresses have no carry in. All lanes execute
+// them, and no term is inverted. Then this shorter code suffices.
+void add_carry(Warp& w, const Op& op) {
+    if (w.mask != all_lanes || op.get<CarryOperand>().inverted || carry_in(w, op.operand[5]))
+        return add_carry_of_any(w, op);
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
+    if (op.operand[4] == no_operand) {
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) d[i] = a[i] + b[i];
+        return;
+    }
+    alignas(64) uint32_t carries[warp_size];  // the highest bit of a word is the carry
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t x = a[i], sum = x + b[i];
+        carries[i] = sum < x ? ~uint32_t{0} : 0;
+        d[i] = sum;
+    }
+    w.predicate(op.operand[4]) = lanes_with_highest_bit(carries);
 }
 
 // Sets d to the sum of a, b, c and two carries in. Operands 4 and 5 receive the carries out. The
@@ -216,11 +239,8 @@ void compare_upper(Warp& w, const Op& op) {
     const T* b = w.lanes<const T>(op.operand[3]);
     const LaneMask with = w.predicate(op.operand[4]), lower = w.predicate(op.operand[5]);
     const auto& how = op.get<ComparisonOperand>();
-    LaneMask is_less = 0, is_equal = 0;
-    for (int i = 0; i < warp_size; ++i) {
-        is_less |= LaneMask(a[i] < b[i]) << i;
-        is_equal |= LaneMask(a[i] == b[i]) << i;
-    }
+    const LaneMask is_less = lanes_that([=](int i) { return a[i] < b[i]; });
+    const LaneMask is_equal = lanes_that([=](int i) { return a[i] == b[i]; });
     // If the upper words are equal, the lower words decide.
     LaneMask m = is_equal & lower;
     if (how.relations & relation::less) m |= is_less;
@@ -248,8 +268,7 @@ void predicate_logic(Warp& w, const Op& op) {
 template <bool conjunction>
 void not_zero(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
-    LaneMask m = 0;
-    for (int i = 0; i < warp_size; ++i) m |= LaneMask(a[i] != 0) << i;
+    const LaneMask m = lanes_that([=](int i) { return a[i] != 0; });
     const LaneMask with = w.predicate(op.operand[2]);
     store(w, op.operand[0], conjunction ? m & with : m | with);
 }
@@ -275,8 +294,8 @@ void word_to_predicates(Warp& w, const Op& op) {
     const auto [mask, shift] = op.get<PredicateBits>();
     for (int n = 0; n < 7; ++n) {
         if (!(mask >> n & 1)) continue;
-        LaneMask m = 0;
-        for (int i = 0; i < warp_size; ++i) m |= (a[i] >> (n + shift) & 1) << i;
+        const uint32_t bit = 1u << (n + shift);
+        const LaneMask m = lanes_that([=](int i) { return a[i] & bit; });
         p[n] = (p[n] & ~w.mask) | (m & w.mask);
     }
 }

@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstring>
 
+#include "sim/lane_tests.hpp"
 #include "sim/lanewise.hpp"
 #include "sim/machine_op.hpp"
 #include "sim/predicates.hpp"

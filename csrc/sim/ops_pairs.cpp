@@ -124,14 +124,16 @@ template <bool greatest>
 void first_is_min_max(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[2]);
     const uint32_t* b = w.lanes<const uint32_t>(op.operand[3]);
-    LaneMask first = 0, neither = 0;
-    for (int i = 0; i < warp_size; ++i) {
+    const LaneMask first = lanes_that([=](int i) {
         const double x = joined<double>(a, i), y = joined<double>(b, i);
         const bool less = x < y || (x == y && std::signbit(x) && !std::signbit(y));
         const bool greater = x > y || (x == y && !std::signbit(x) && std::signbit(y));
-        first |= LaneMask(y != y || (greatest ? greater : less)) << i;
-        neither |= LaneMask(x != x && y != y) << i;
-    }
+        return y != y || (greatest ? greater : less);
+    });
+    const LaneMask neither = lanes_that([=](int i) {
+        const double x = joined<double>(a, i), y = joined<double>(b, i);
+        return x != x && y != y;
+    });
     const LaneMask with = w.predicate(op.operand[4]);
     store(w, op.operand[0], first & with);
     store(w, op.operand[1], neither & with);
@@ -141,9 +143,9 @@ void first_is_min_max(Warp& w, const Op& op) {
 void in_window(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const auto [start, bytes] = op.get<AddressWindow>();
-    LaneMask m = 0;
-    for (int i = 0; i < warp_size; ++i) m |= LaneMask(joined<uint64_t>(a, i) - start < bytes) << i;
-    store(w, op.operand[0], m);
+    store(w, op.operand[0], lanes_that([=, start = start, bytes = bytes](int i) {
+              return joined<uint64_t>(a, i) - start < bytes;
+          }));
 }
 
 // Returns the sum of pair a and b. b is a word or a pair.
