@@ -126,8 +126,9 @@ struct CacheReplay::Machine {
         const bool on_the_way = arrival.line == a.line && r.time < arrival.time;
         ++misses[t.pc].read;
         misses[t.pc].slow += on_the_way;
+        const model::RequestCoalescer::Entry entry = coalescer.entry_of(gpc, a.line);
         if (t.kind == Traffic::Kind::read) {
-            a.sectors = coalescer.missing(gpc, a.line, a.sectors, r.time);
+            a.sectors = coalescer.missing(entry, a.line, a.sectors, r.time);
             merged += model::sectors_in(t.sectors & ~a.sectors);
             if (!a.sectors) return;
         }
@@ -137,7 +138,7 @@ struct CacheReplay::Machine {
             ++misses[t.pc].slow;
         }
         if (t.kind == Traffic::Kind::read)
-            coalescer.mark_pending(gpc, a.line, a.sectors, r.time, from_dram);
+            coalescer.mark_pending(entry, a.line, a.sectors, r.time, from_dram);
     }
 
     // Returns the counts of L2 so far.

@@ -123,7 +123,8 @@ void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double st
                                   double end) {
     const auto& traffic = r.filtered->traffic;
     const size_t first = r.next;
-    for (; r.next < traffic.size() && double(traffic[r.next].time) < end; ++r.next) {
+    const auto before = uint64_t(std::ceil(end));  // `end` is positive
+    for (; r.next < traffic.size() && traffic[r.next].time < before; ++r.next) {
         const Traffic& t = traffic[r.next];
         const uint64_t origin = r.origins[t.line >> line_region_bits];
         sectors_ += t.count * sectors_in(t.sectors);

@@ -29,17 +29,20 @@ class L2Sample {
     bool add(const Traffic& traffic, uint64_t origin) {
         if (exponent_ == 0) return true;
         all_.add(traffic, traffic.count);
-        uint64_t lines = 0;
-        for (uint32_t nth = 0; nth < traffic.count; ++nth) {
-            const uint64_t line = origin + traffic.line_at(nth);
+        uint64_t lines = 0, read_first = 0, of_sample = 0;
+        uint64_t line = origin + traffic.line;
+        for (uint32_t nth = 0; nth < traffic.count;
+             ++nth, line += uint64_t(int64_t{traffic.step})) {
             const uint64_t first =
                 sectors_in(unlimited_.handle(traffic.kind, line, traffic.sectors));
-            all_.read_first += first;
+            read_first += first;
             if (!has(line)) continue;
-            sampled_.read_first += first;
+            of_sample += first;
             ++lines;
         }
+        all_.read_first += read_first;
         if (lines == 0) return false;
+        sampled_.read_first += of_sample;
         sampled_.add(traffic, lines);
         return true;
     }

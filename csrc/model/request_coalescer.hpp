@@ -45,10 +45,20 @@ class RequestCoalescer {
     // Call this when no later request will have an earlier time than `now`.
     void advance(double now) { start_ = now; }
 
+    // The entry of a line in the table. It is valid until the next call of mark_pending().
+    struct Entry {
+        uint32_t slot;
+        size_t at;
+    };
+    [[nodiscard]] Entry entry_of(uint32_t gpc, uint64_t line) const {
+        const uint32_t slot = slot_of(gpc, line);
+        return {slot, merges_ ? find(slot) : 0};
+    }
+
     // Returns the sectors of a read that are not pending, and must be requested from L2.
-    [[nodiscard]] uint8_t missing(uint32_t gpc, uint64_t line, uint8_t sectors, double now) {
+    [[nodiscard]] uint8_t missing(Entry entry, uint64_t line, uint8_t sectors, double now) const {
         if (!merges_) return sectors;
-        const Place& place = table_[find(slot_of(gpc, line))];
+        const Place& place = table_[entry.at];
         if (place.slot == no_slot || pending_[place.index].line != line) return sectors;
         const Pending& p = pending_[place.index];
         uint8_t left = 0;
@@ -60,20 +70,18 @@ class RequestCoalescer {
     }
 
     // Marks these sectors as pending. `from_dram` means that DRAM must answer the request.
-    void mark_pending(uint32_t gpc, uint64_t line, uint8_t sectors, double now, bool from_dram) {
+    void mark_pending(Entry entry, uint64_t line, uint8_t sectors, double now, bool from_dram) {
         if (!merges_) return;
-        const uint32_t slot = slot_of(gpc, line);
-        size_t at = find(slot);
-        if (table_[at].slot == no_slot) {
+        if (table_[entry.at].slot == no_slot) {
             if (2 * (pending_.size() + 1) > table_.size()) {
                 clean();
-                at = find(slot);
+                entry.at = find(entry.slot);
             }
-            table_[at] = {slot, uint32_t(pending_.size())};
+            table_[entry.at] = {entry.slot, uint32_t(pending_.size())};
             pending_.emplace_back();
         }
-        Pending& p = pending_[table_[at].index];
-        if (p.line != line) p = {.line = line, .slot = slot};
+        Pending& p = pending_[table_[entry.at].index];
+        if (p.line != line) p = {.line = line, .slot = entry.slot};
         for (uint32_t s = 0; s < 4; ++s) {
             if (!(sectors >> s & 1)) continue;
             p.requested_at[s] = now;

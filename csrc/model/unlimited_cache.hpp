@@ -21,21 +21,24 @@ class UnlimitedCache {
     // Handles requests of one kind for these sectors of a line. Returns the sectors that must be
     // read from DRAM.
     uint8_t handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
-        uint8_t& both = part_of(line)[line % lines_of_part / 2];
-        const uint32_t shift = line % 2 * 4, there = both >> shift & 15;
-        uint32_t fetched = 0;
-        if (kind != Traffic::Kind::write) {
-            const uint32_t missing = sectors & ~there;
-            fetched = missing | (half_lines(uint8_t(missing)) & ~there);
+        uint16_t& four = part_of(line)[line % lines_of_part / 4];
+        const uint32_t shift = line % 4 * 4, there = uint32_t{four} >> shift & 15;
+        if (kind == Traffic::Kind::write) {
+            four |= uint16_t(sectors << shift);
+            return 0;
         }
-        both |= uint8_t((sectors | fetched) << shift);
+        uint32_t fetched = sectors & ~there;
+        if (sectors != 15) fetched |= half_lines(uint8_t(fetched)) & ~there;
+        four |= uint16_t((sectors | fetched) << shift);
         return uint8_t(fetched);
     }
 
   private:
     static constexpr uint64_t lines_of_part = 1024;
-    // For each line, four bits: the sectors that were read or written. Two lines share a byte.
-    using Part = std::array<uint8_t, lines_of_part / 2>;
+    // For each line, four bits: the sectors that were read or written. Four lines share a number.
+    // (If the numbers were bytes, the compiler would have to assume that they are part of another
+    // object, and read the members of all objects again.)
+    using Part = std::array<uint16_t, lines_of_part / 4>;
 
     Part& part_of(uint64_t line) {
         const uint64_t number = line / lines_of_part;

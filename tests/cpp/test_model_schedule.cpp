@@ -10,21 +10,27 @@ namespace {
 
 TEST(RequestCoalescer, MergesPendingReadsOfAGpc) {
     RequestCoalescer coalescer(*find_gpu("h200"));
-    EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 0), 0b1111);
-    coalescer.mark_pending(0, 7, 0b0011, 0, false);
-    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 150), 0b0100);
-    EXPECT_EQ(coalescer.missing(1, 7, 0b0111, 150), 0b0111);  // another GPC requested it
-    EXPECT_EQ(coalescer.missing(0, 8, 0b0111, 150), 0b0111);  // another line
-    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 250), 0b0111);  // the answer has arrived
-    coalescer.mark_pending(0, 7, 0b0100, 300, true);          // DRAM takes longer
-    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 750), 0b0011);
-    EXPECT_EQ(coalescer.missing(0, 7, 0b0111, 950), 0b0111);
+    const auto missing = [&](uint32_t gpc, uint64_t line, uint8_t sectors, double now) {
+        return coalescer.missing(coalescer.entry_of(gpc, line), line, sectors, now);
+    };
+    const auto mark_pending = [&](uint8_t sectors, double now, bool from_dram) {
+        coalescer.mark_pending(coalescer.entry_of(0, 7), 7, sectors, now, from_dram);
+    };
+    EXPECT_EQ(missing(0, 7, 0b1111, 0), 0b1111);
+    mark_pending(0b0011, 0, false);
+    EXPECT_EQ(missing(0, 7, 0b0111, 150), 0b0100);
+    EXPECT_EQ(missing(1, 7, 0b0111, 150), 0b0111);  // another GPC requested it
+    EXPECT_EQ(missing(0, 8, 0b0111, 150), 0b0111);  // another line
+    EXPECT_EQ(missing(0, 7, 0b0111, 250), 0b0111);  // the answer has arrived
+    mark_pending(0b0100, 300, true);                // DRAM takes longer
+    EXPECT_EQ(missing(0, 7, 0b0111, 750), 0b0011);
+    EXPECT_EQ(missing(0, 7, 0b0111, 950), 0b0111);
 }
 
 TEST(RequestCoalescer, DoesNotExistBeforeHopper) {
     RequestCoalescer coalescer(*find_gpu("a100"));
-    coalescer.mark_pending(0, 7, 0b1111, 0, false);
-    EXPECT_EQ(coalescer.missing(0, 7, 0b1111, 1), 0b1111);
+    coalescer.mark_pending(coalescer.entry_of(0, 7), 7, 0b1111, 0, false);
+    EXPECT_EQ(coalescer.missing(coalescer.entry_of(0, 7), 7, 0b1111, 1), 0b1111);
 }
 
 TEST(RequestCoalescer, EveryMultiprocessorIsInAGpc) {
