@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce import lessons
 from coalesce.profiling import Access, Padding
 
 KERNEL = """
@@ -23,7 +24,7 @@ __global__ void k(float* y, int n) {{
 """
 
 
-def load(declaration: str, access: str, block: object = 32, shared_bytes: int = 0) -> Access:
+def load_of(declaration: str, access: str, block: object = 32, shared_bytes: int = 0) -> Access:
     """Return the profile's access for a load from `tile`."""
     kernel = coalesce.Kernel(KERNEL.format(declaration=declaration, access=access), device="sim")
     y = np.zeros(1024, np.float32)
@@ -63,13 +64,13 @@ REMOVED = [
 
 @pytest.mark.parametrize(("declaration", "access", "block", "elements"), REMOVED)
 def test_the_proposed_padding_removes_the_conflict(declaration, access, block, elements):
-    before = load(f"__shared__ __align__(16) {declaration}", access, block)
+    before = load_of(f"__shared__ __align__(16) {declaration}", access, block)
     assert before.padding == Padding(elements, 1)
     length = int(re.findall(r"\d+", declaration)[-1]) + elements
     by = "one element" if elements == 1 else f"{elements} elements"
     swizzled = f"Pad the rows of the array by {by}, or swizzle its columns."
     assert before.sentence.endswith((swizzled, f"Pad the rows of the array to {length} elements."))
-    after = load(f"__shared__ __align__(16) {padded(declaration, elements)}", access, block)
+    after = load_of(f"__shared__ __align__(16) {padded(declaration, elements)}", access, block)
     assert (ways(before) > 1, ways(after)) == (True, 1)
 
 
@@ -98,12 +99,12 @@ NOT_REMOVED = [
 
 @pytest.mark.parametrize(("declaration", "access", "advice"), NOT_REMOVED)
 def test_no_padding_is_proposed_if_it_does_not_remove_the_conflict(declaration, access, advice):
-    before = load(f"__shared__ {declaration}", access)
+    before = load_of(f"__shared__ {declaration}", access)
     assert before.sentence.endswith(advice)
     assert "Pad the rows" not in before.sentence
     reduced = re.search(r"to (\d+)-way", advice)
     least = int(reduced[1]) if reduced else ways(before)
-    after = [load(f"__shared__ {padded(declaration, n)}", access) for n in (1, 4)]
+    after = [load_of(f"__shared__ {padded(declaration, n)}", access) for n in (1, 4)]
     assert min(map(ways, after)) == least
     assert ways(before) > 1
 
@@ -111,7 +112,7 @@ def test_no_padding_is_proposed_if_it_does_not_remove_the_conflict(declaration, 
 def test_rows_that_are_not_known():
     """The length of a row is not known in dynamic shared memory and in one-dimensional arrays."""
     dynamic = "extern __shared__ float tile[]"
-    column = load(dynamic, "tile[32 * t]", shared_bytes=4096)
+    column = load_of(dynamic, "tile[32 * t]", shared_bytes=4096)
     assert column.sentence.endswith(
         "Let neighbouring lanes access neighbouring words. If this distance is the length of a "
         "row, pad the rows to 33 words."
@@ -119,18 +120,18 @@ def test_rows_that_are_not_known():
     assert column.padding is None
     for access in ("tile[2 * t]", "tile[66 * t]", "tile[t / 8 * 64 + t % 8]"):
         for declaration in (dynamic, "__shared__ float tile[2112]"):
-            other = load(declaration, access, shared_bytes=8448 if declaration == dynamic else 0)
+            other = load_of(declaration, access, shared_bytes=8448 if declaration == dynamic else 0)
             assert ways(other) > 1
             assert other.sentence.endswith("Let neighbouring lanes access neighbouring words.")
-    structures = load("__shared__ Pair tile[32][16]", "tile[t][5].b")
+    structures = load_of("__shared__ Pair tile[32][16]", "tile[t][5].b")
     assert "pad the rows to 33 words" in structures.sentence
 
 
 def test_lanes_of_one_bank():
-    example = load("__shared__ float tile[64][33]", "tile[t * 2][5]").example
+    example = load_of("__shared__ float tile[64][33]", "tile[t * 2][5]").example
     assert example is not None
     assert example.same_bank == (0, 16)
-    free = load("__shared__ float tile[64][33]", "tile[t][5]").example
+    free = load_of("__shared__ float tile[64][33]", "tile[t][5]").example
     assert free is not None
     assert free.same_bank is None
 
@@ -158,6 +159,18 @@ def test_accesses_that_the_assembler_merged():
     conflicts = [a for a in profile.accesses() if a.array == "b_tile"]
     assert [(a.kind, a.merged) for a in sorted(conflicts, key=_line)] == [("store", 1), ("load", 4)]
     assert {a.padding for a in conflicts} == {Padding(1, 1)}
+
+
+def test_merged_accesses_that_become_half_as_wide():
+    """Rows of 66 floats allow loads of 8 bytes, but not of 16 bytes."""
+    solution = lessons.exercise("turned_tile").solution
+    a = np.ones((64, 64), np.float32)
+    for length, merged, padding in ((64, 4, Padding(2, 1)), (66, 2, None)):
+        source = solution.replace("a_tile[16][66]", f"a_tile[16][{length}]")
+        profile = coalesce.Kernel(source, device="sim").profile(1, 256, a, a, a.copy(), 64)
+        store, load = sorted((x for x in profile.accesses() if x.array == "a_tile"), key=_line)
+        assert (store.merged, load.merged) == (1, merged)
+        assert (store.padding, load.padding) == (padding, None)
 
 
 def _line(access: Access) -> int:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class _Request(NamedTuple):
     """How a warp accesses an array: the row of each lane, and the byte inside this row.
 
-    If the rows become longer, the compiler may have to replace the access by `parts` smaller ones.
+    If the rows become longer, the compiler may have to replace the access by smaller ones, for
+    example by 2 or 4. `parts` is the largest possible number of smaller accesses.
     """
 
     kind: AccessKind
@@ -49,8 +50,16 @@ class _Request(NamedTuple):
         """Whether the addresses are multiples of the bytes that a lane accesses."""
         return _aligned(self._addresses(row_bytes), self.width // self._parts(row_bytes))
 
+    def is_free(self, row_bytes: int) -> bool:
+        """Whether the access is one access without a bank conflict."""
+        return self._parts(row_bytes) == 1 and self.ways(row_bytes) == 1
+
     def _parts(self, row_bytes: int) -> int:
-        return 1 if _aligned(self._addresses(row_bytes), self.width) else self.parts
+        addresses = self._addresses(row_bytes) if self.parts > 1 else []
+        for parts in range(1, self.parts):
+            if self.parts % parts == 0 and _aligned(addresses, self.width // parts):
+                return parts
+        return self.parts
 
     def _passes(self, row_bytes: int, kind: AccessKind) -> tuple[list[int], int]:
         width = self.width // self._parts(row_bytes)
@@ -126,15 +135,17 @@ def _best(
     # The banks repeat every 128 bytes, so a longer padding cannot be better.
     for elements in range(1, BANKS * WORD_BYTES // item + 1):
         longer = row_bytes + elements * item
-        if not all(request.possible(longer) for request in often):
+        if any(request.ways(longer) >= now for request in mine):
             continue
-        if (then := ways(longer)) < now and (lower := cost(longer)) < least:
-            best, least = Padding(elements, then), lower
+        if all(request.possible(longer) for request in often) and (lower := cost(longer)) < least:
+            best, least = Padding(elements, ways(longer)), lower
+            if all(request.is_free(longer) for request in often):
+                break  # no padding is better
     return best
 
 
 def _request(example: Example, array: TraceArray, row_bytes: int, parts: int) -> _Request | None:
-    """Return the request of an example, relative to the first row that the lanes access.
+    """Return the request of an example, relative to a row at or before those that it accesses.
 
     If a lane accesses bytes outside the array, or bytes of two rows, return None.
     """
@@ -145,8 +156,9 @@ def _request(example: Example, array: TraceArray, row_bytes: int, parts: int) ->
     places = [divmod(address - array.address, row_bytes) for address in active]
     if any(byte + example.width > row_bytes for _, byte in places):
         return None
-    first_row = min(row for row, _ in places)
-    # Begin at a multiple of 16 bytes: a lane accesses at most 16 bytes, so no alignment changes.
+    # Leave out a multiple of 16 rows, and a multiple of 16 bytes at the start of each row. For rows
+    # of any length, the addresses then change by a multiple of 16 bytes, and no alignment changes.
+    first_row = min(row for row, _ in places) // 16 * 16
     start = (array.address + min(byte for _, byte in places)) // 16 * 16 - array.address
     lanes = iter([(row - first_row, byte - start) for row, byte in places])
     by_lane = [next(lanes) if example.mask >> n & 1 else (0, 0) for n in range(LANES)]
