@@ -33,6 +33,9 @@ struct LatestLoad {
         const auto next = reinterpret_cast<const char*>(here + ahead);
 #pragma GCC unroll 16
         for (uint64_t i = 0; i < bytes; i += line) __builtin_prefetch(next + i);
+        // If the bytes do not begin at the start of a line, they are in one more line. This is
+        // usual, because the C library puts 16 bytes before large arrays.
+        __builtin_prefetch(next + bytes - 1);
     }
 };
 
