@@ -1,6 +1,7 @@
 // Executes cvt: conversions between all types, with rounding, saturation and flushing of subnormals
 // (PTX ISA, "cvt").
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -85,6 +86,24 @@ struct cast {
     template <class S>
     static D of(S x) {
         return D(x);
+    }
+};
+// Converts an integer of 32 bits to a float, with a rounding mode other than "to nearest". The
+// machine code of every integer division has such a conversion.
+template <Round r>
+struct directed {
+    template <class S>
+    static float of(S x) {
+        static_assert(sizeof(S) == 4);
+        const float nearest = float(x);
+        const double error = double(nearest) - double(x);  // both numbers are exact in double
+        const bool too_small = error < 0, too_large = error > 0, negative = x < 0;
+        // The bits of a float are a number that grows with the absolute value of the float.
+        int32_t step = 0;
+        if (r == Round::rp) step = too_small ? (negative ? -1 : 1) : 0;
+        if (r == Round::rm) step = too_large ? (negative ? 1 : -1) : 0;
+        if (r == Round::rz) step = (negative ? too_small : too_large) ? -1 : 0;
+        return std::bit_cast<float>(std::bit_cast<int32_t>(nearest) + step);
     }
 };
 struct double_to_float {
@@ -289,6 +308,18 @@ Handler common_conversion(const ConversionOperand& steps) {
     const Round r = steps.round == Round::none ? Round::rn : steps.round;
     if (is_integer(s)) {
         if (is_integer(d)) return select_resize(s, ptx::size_of(d));
+        if (d == Type::f32 && (s == Type::u32 || s == Type::s32)) {
+            const bool is_signed = s == Type::s32;
+            if (r == Round::rp)
+                return is_signed ? &lanewise<directed<Round::rp>, float, int32_t>
+                                 : &lanewise<directed<Round::rp>, float, uint32_t>;
+            if (r == Round::rm)
+                return is_signed ? &lanewise<directed<Round::rm>, float, int32_t>
+                                 : &lanewise<directed<Round::rm>, float, uint32_t>;
+            if (r == Round::rz)
+                return is_signed ? &lanewise<directed<Round::rz>, float, int32_t>
+                                 : &lanewise<directed<Round::rz>, float, uint32_t>;
+        }
         if (!is_float(d) || r != Round::rn) return nullptr;
         return with_type<Handler>(s, integers_of_all_widths{}, [&](auto v) -> Handler {
             using S = decltype(v);
