@@ -53,6 +53,7 @@ void start(Block& block, uint64_t linear) {
     std::fill_n(block.shared + block.shared_bytes - program.system_shared_bytes,
                 program.system_shared_bytes, std::byte{0});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
+    block.used_barriers = 0;
     block.bulk_copies.clear();
     block.boxes.clear();
     block.ended = false;
@@ -110,7 +111,8 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
             barrier.arrived += warp_size - uint32_t(std::popcount(p.mask));
     }
     w.current.mask = 0;  // so that these lanes are removed only once
-    for (uint32_t id = 0; id < std::size(block.barriers); ++id) {
+    for (uint32_t left = block.used_barriers; left; left &= left - 1) {
+        const auto id = uint32_t(std::countr_zero(left));
         const Barrier& barrier = block.barriers[id];
         if (barrier.arrived == 0) continue;
         const bool everyone = barrier.expected == all_remaining;
@@ -148,6 +150,7 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     if (!everyone && w.current.mask == w.live) count = warp_size;
     barrier.expected = everyone ? all_remaining : w.lanes<const uint32_t>(op.operand[2])[lane];
     barrier.arrived += count;
+    block.used_barriers |= 1u << id;
     if (op.operand[3] != no_operand) {
         const LaneMask p = w.predicate(op.operand[3]);
         barrier.true_count += uint32_t(std::popcount((operand.negated ? ~p : p) & w.current.mask));

@@ -263,6 +263,8 @@ struct Block {
     const uint32_t* thread_index[3] = {};
     std::vector<Warp> warps;
     Barrier barriers[barrier_count];
+    uint32_t used_barriers = 0;  // the barriers at which threads have arrived, a bit for each
+    static_assert(barrier_count <= 32);
     std::vector<BulkCopy> bulk_copies;  // bulk copies that have not been performed yet
     std::map<uint32_t, TensorBox> boxes;
     uint32_t next_box = 0;
