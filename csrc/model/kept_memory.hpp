@@ -3,7 +3,7 @@
 // METHOD
 // The system must fill new pages with zeros, and this takes long. The C library gives the pages of
 // large freed memory back to the system. So the memory of these tables is kept for the next table
-// of the same size: up to 12 pieces of at most 4 MB. There is no lock, because a fork could leave
+// of the same size: up to 12 pieces of at most 8 MB. There is no lock, because a fork could leave
 // it locked.
 //
 // Some tables are read at random places, such as the modelled L2. The host translates addresses in
@@ -52,7 +52,7 @@ class KeptMemory {
     }
 
   private:
-    static constexpr size_t most = size_t{4} << 20;
+    static constexpr size_t most = size_t{8} << 20;
 
     static void put_back(void* memory) {
         for (auto& slot : slots_) {
