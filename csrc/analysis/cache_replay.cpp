@@ -73,7 +73,7 @@ struct CacheReplay::Machine {
     // do not fit into the caches of the host. Therefore each line of a request is handled in three
     // steps: prefetch(), guess() and handle(). Between two steps of a line come the steps of 8
     // other lines. Meanwhile the host loads the data that the next step needs.
-    void handle(const decltype(model::BlockSchedule::Slice::requests)& requests) {
+    void handle(const model::BlockSchedule::L2Requests& requests) {
         constexpr size_t later = 8;
         std::array<Lookup, 4 * later> latest;
         size_t count = 0, guessed = 0, handled = 0;

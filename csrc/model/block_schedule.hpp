@@ -71,10 +71,10 @@ class BlockSchedule {
         uint32_t multiprocessor;
         double time;  // cycles since the launch
     };
+    using L2Requests = std::vector<L2Request, KeptPages<L2Request>>;
     struct Slice {
         double start = 0;  // cycles since the launch; no request is earlier
-        // Those with lines of the sample.
-        std::vector<L2Request, KeptPages<L2Request>> requests;
+        L2Requests requests;  // those with lines of the sample
         std::vector<std::shared_ptr<const ReplayedBlock>> ended;
     };
     // Advances by one slice. The result is valid until the next call.

@@ -21,7 +21,6 @@ class L2Sample {
     // The sample has 1 / 2^`exponent` of the lines (L2Cache::is_in_sample).
     explicit L2Sample(uint32_t exponent) : exponent_(exponent) {}
 
-    [[nodiscard]] uint32_t exponent() const { return exponent_; }
     [[nodiscard]] bool has(uint64_t line) const { return L2Cache::is_in_sample(line, exponent_); }
 
     // Adds a request to the sums. `origin` is the difference between its lines and those in
