@@ -73,7 +73,7 @@ class BlockSchedule {
     };
     using L2Requests = std::vector<L2Request, KeptPages<L2Request>>;
     struct Slice {
-        double start = 0;  // cycles since the launch; no request is earlier
+        double start = 0;     // cycles since the launch; no request is earlier
         L2Requests requests;  // those with lines of the sample
         std::vector<std::shared_ptr<const ReplayedBlock>> ended;
     };

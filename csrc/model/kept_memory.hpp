@@ -26,7 +26,7 @@
 
 namespace coalesce::model {
 
-// Freed memory of tables.
+// Allocates the memory of tables, and keeps freed memory.
 class KeptMemory {
   public:
     struct Piece {
@@ -34,27 +34,43 @@ class KeptMemory {
         bool huge;  // aligned to 2 MB, and with huge pages if the system has them
         bool operator==(const Piece&) const = default;
     };
+    static constexpr size_t huge_page = size_t{2} << 20;
+
+    // Returns memory for the piece. `bytes` of a huge piece is a multiple of `huge_page`.
+    static void* allocate(Piece piece) {
+        if (void* const kept = take(piece)) return kept;
+        void* const memory =
+            piece.huge ? std::aligned_alloc(huge_page, piece.bytes) : std::malloc(piece.bytes);
+        if (!memory) throw std::bad_alloc();
+#if defined(__linux__)
+        if (piece.huge) madvise(memory, piece.bytes, MADV_HUGEPAGE);
+#endif
+        return memory;
+    }
+    static void free(void* memory, Piece piece) {
+        if (is_kept(piece))
+            put(new (memory) Piece(piece));  // the first bytes describe the piece
+        else
+            std::free(memory);
+    }
+
+  private:
+    static bool is_kept(Piece piece) {
+        constexpr size_t least = size_t{64} << 10, most = size_t{8} << 20;
+        return piece.bytes >= least && piece.bytes <= most;
+    }
     // Returns a kept piece like this, or null.
     static void* take(Piece wanted) {
+        if (!is_kept(wanted)) return nullptr;
         for (auto& slot : slots_) {
             void* const memory = slot.exchange(nullptr);
             if (!memory) continue;
             if (*static_cast<Piece*>(memory) == wanted) return memory;
-            put_back(memory);
+            put(memory);
         }
         return nullptr;
     }
-    static void put(void* memory, Piece piece) {
-        if (piece.bytes > most)
-            std::free(memory);
-        else
-            put_back(new (memory) Piece(piece));  // the first bytes describe the piece
-    }
-
-  private:
-    static constexpr size_t most = size_t{8} << 20;
-
-    static void put_back(void* memory) {
+    static void put(void* memory) {
         for (auto& slot : slots_) {
             void* empty = nullptr;
             if (slot.compare_exchange_strong(empty, memory)) return;
@@ -64,58 +80,21 @@ class KeptMemory {
     static inline std::array<std::atomic<void*>, 12> slots_{};
 };
 
-// An allocator for std::vector. Small vectors use ordinary memory.
-template <class T>
-struct KeptPages {
-    using value_type = T;
-    KeptPages() = default;
-    template <class U>
-    KeptPages(const KeptPages<U>&) {}
-
-    T* allocate(size_t count) {
-        const size_t bytes = bytes_of(count);
-        void* memory = bytes < small ? nullptr : KeptMemory::take({bytes, false});
-        if (!memory) memory = std::malloc(bytes);
-        if (!memory) throw std::bad_alloc();
-        return static_cast<T*>(memory);
-    }
-    void deallocate(T* memory, size_t count) {
-        const size_t bytes = bytes_of(count);
-        if (bytes < small)
-            std::free(memory);
-        else
-            KeptMemory::put(memory, {bytes, false});
-    }
-    friend bool operator==(KeptPages, KeptPages) { return true; }
-
-  private:
-    static constexpr size_t small = size_t{64} << 10;
-    // Large sizes are rounded, so that more pieces have the same size.
-    static size_t bytes_of(size_t count) {
-        const size_t bytes = count * sizeof(T);
-        return bytes < small ? bytes : (bytes + small - 1) / small * small;
-    }
-};
-
 // An allocator for std::vector. The elements have no initial values, except those that their
 // constructors set.
-template <class T>
-struct HugePages {
+template <class T, bool huge = false>
+struct KeptPages {
     using value_type = T;
-    HugePages() = default;
     template <class U>
-    HugePages(const HugePages<U>&) {}
+    struct rebind {
+        using other = KeptPages<U, huge>;
+    };
+    KeptPages() = default;
+    template <class U>
+    KeptPages(const KeptPages<U, huge>&) {}
 
-    T* allocate(size_t count) {
-        const size_t bytes = bytes_of(count);
-        if (void* const kept = KeptMemory::take({bytes, true})) return static_cast<T*>(kept);
-        void* const memory = std::aligned_alloc(page, bytes);
-        if (!memory) throw std::bad_alloc();
-#if defined(__linux__)
-        madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-        return static_cast<T*>(memory);
-    }
+    T* allocate(size_t count) { return static_cast<T*>(KeptMemory::allocate(piece(count))); }
+    void deallocate(T* memory, size_t count) { KeptMemory::free(memory, piece(count)); }
     template <class U, class... Arguments>
     void construct(U* element, Arguments&&... arguments) {
         if constexpr (sizeof...(arguments) == 0)
@@ -123,12 +102,19 @@ struct HugePages {
         else
             ::new (static_cast<void*>(element)) U(std::forward<Arguments>(arguments)...);
     }
-    void deallocate(T* memory, size_t count) { KeptMemory::put(memory, {bytes_of(count), true}); }
-    friend bool operator==(HugePages, HugePages) { return true; }
+    friend bool operator==(KeptPages, KeptPages) { return true; }
 
   private:
-    static constexpr size_t page = size_t{2} << 20;
-    static size_t bytes_of(size_t count) { return (count * sizeof(T) + page - 1) / page * page; }
+    // Large sizes are rounded, so that more pieces have the same size.
+    static KeptMemory::Piece piece(size_t count) {
+        constexpr size_t unit = huge ? KeptMemory::huge_page : size_t{64} << 10;
+        const size_t bytes = count * sizeof(T);
+        return {huge || bytes >= unit ? (bytes + unit - 1) / unit * unit : bytes, huge};
+    }
 };
+
+// The same for tables that are read at random places.
+template <class T>
+using HugePages = KeptPages<T, true>;
 
 }  // namespace coalesce::model
