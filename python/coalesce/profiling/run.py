@@ -142,7 +142,8 @@ def of_prepared(
             "cooperative": launch.cooperative,
         }
         record = kernel.launch(launch.grid, launch.block, *(passed or ()), runs="auto", **how)
-    # The profile is made later, and must not hold the caller's arrays.
+    # The results are computed when they are first used. Until then, the profile must not keep the
+    # caller's arrays in memory.
     results = functools.partial(_results, replace(launch, arguments=[]), counted)
     profile = Profile(
         kernel=kernel.name,
@@ -228,20 +229,13 @@ def _source(kernel: BaseKernel, counted: counting.Counted) -> str:
     return kernel.source
 
 
-def _table_of_ptx(launch: Prepared) -> Mapping[str, np.ndarray[Any, Any]]:
-    """Return the table of the kernel's PTX instructions, without counts."""
-    table: Mapping[str, np.ndarray[Any, Any]]
-    table = launch.program.no_counts(launch.kernel.entry, of_ptx=True).table()
-    return table
-
-
 def _instructions(launch: Prepared, counted: counting.Counted) -> grouping.Instructions:
     kernel, counts, table = launch.kernel, counted.counts, counted.table
     if kernel.is_ptx and not counted.has_lines:  # show the lines of the PTX
         table = {**table, "line": table["ptx_line"]}
     widths: dict[int, int] = {}
     if counts.machine_code:  # take the widths of accesses from the PTX
-        ptx = _table_of_ptx(launch)
+        ptx = launch.ptx.table()
         widths = dict(zip(ptx["ptx_line"].tolist(), ptx["width"].tolist(), strict=True))
     return grouping.Instructions(
         table,
@@ -268,7 +262,7 @@ def _repeated_launch(launch: Prepared, passed: Sequence[Any]) -> ncu.RepeatedLau
     If the kernel reads and writes an array, this launch changes what the next one reads. So such an
     array is copied. The other arrays need no copy.
     """
-    kernel, ptx = launch.kernel, _table_of_ptx(launch)
+    kernel, ptx = launch.kernel, launch.ptx.table()
     reads = ~np.isin(ptx["kind"], ("", "store", "tma_store"))
     read = set(ptx["parameter"][reads & np.isin(ptx["space"], ("global", "generic"))].tolist())
     values = expanded(kernel.signature, passed)

@@ -29,7 +29,7 @@ def require_independent_blocks(launch: Prepared, argument: str) -> None:
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:
         return
-    table = launch.program.no_counts(launch.kernel.entry, of_ptx=True).table()
+    table = launch.ptx.table()
     line, ptx_line, opcode = (table[name][rows[0]] for name in ("line", "ptx_line", "opcode"))
     place = f"line {line}" if line else f"line {ptx_line} of the PTX"
     raise LaunchError(

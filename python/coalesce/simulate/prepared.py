@@ -56,6 +56,11 @@ class Prepared:
         program: sim.SimulatedModule = self.kernel._program(self.device)
         return program
 
+    @property
+    def ptx(self) -> sim.Counts:
+        """The instructions of the kernel's PTX. All counts are 0."""
+        return self.program.no_counts(self.kernel.entry, of_ptx=True)
+
     def run(
         self,
         undefined: Mapping[int, np.ndarray[Any, np.dtype[np.bool_]]] | None = None,

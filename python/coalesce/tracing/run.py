@@ -155,7 +155,7 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
 
 def _lines_of_accesses(launch: Prepared) -> list[int]:
     """Return the lines of the kernel's own file that access memory."""
-    listing = launch.program.no_counts(launch.kernel.entry, of_ptx=True)
+    listing = launch.ptx
     table = listing.table()
     rows = (table["kind"] != "") & (table["line"] > 0) & (table["file"] == listing.source_file)
     return [int(line) for line in np.unique(table["line"][rows])]
