@@ -3,9 +3,9 @@
 // METHOD
 // A kernel often reads a matrix row by row. Then each execution of a load reads memory that is far
 // from the previous one, and the host must wait for its own memory. The host can wait for several
-// loads at the same time, but whether it does so differs between builds. In a sum of columns, the
-// loads took 1.5 to 3 times longer in some builds than in others. So each load prefetches the words
-// of a later execution. It assumes that the distance between executions stays the same.
+// loads at the same time, but how well it does so differs between builds of this file. So each load
+// prefetches the words of a later execution. It assumes that the distance between executions stays
+// the same.
 #pragma once
 
 #include <cstddef>
