@@ -39,7 +39,7 @@ void RecordedBlock::clear() {
     for (auto& of_warp : requests) of_warp.clear();
     addresses.clear();
     results = {};
-    lines_once.reset();
+    once.reset();
 }
 
 BlockRequests::BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes)

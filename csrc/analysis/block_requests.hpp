@@ -24,6 +24,7 @@
 namespace coalesce::analysis {
 
 struct L1Result;      // l1_replay.hpp
+class OnceReplay;     // once_replay.hpp
 struct ReplayMemory;  // l1_replay.hpp
 
 // The properties of an instruction that the replay needs.
@@ -90,8 +91,8 @@ struct RecordedBlock {
     // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
     // with its lock.
     std::array<std::shared_ptr<const L1Result>, variants> results;
-    // L1Replay::requests_lines_once(), if it is known. It has the same lock.
-    std::optional<bool> lines_once;
+    // The result of OnceReplay::of(), if it is known. It has the same lock.
+    std::optional<std::shared_ptr<const OnceReplay>> once;
 };
 
 // Remembers how many L1 cycles a request takes. Requests take equally long if they have the same

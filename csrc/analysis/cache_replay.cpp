@@ -4,6 +4,8 @@
 #include <array>
 
 #include "analysis/l1_replay.hpp"
+#include "analysis/once_replay.hpp"
+#include "analysis/request_lines.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
 #include "model/coalescing.hpp"
@@ -227,7 +229,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
                                                     BlockRequests& requests) {
     const auto variant = uint32_t(block.linear % RecordedBlock::variants);
     const std::shared_ptr<RecordedBlock> recorded = requests.finish();
-    std::optional<bool> lines_once;
+    std::optional<std::shared_ptr<const OnceReplay>> once;
     {
         const std::lock_guard lock(mutex_);
         ++(requests.is_as_expected() ? as_expected_ : not_as_expected_);
@@ -241,14 +243,16 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
             candidates_.push_back(recorded);
         }
         if (recorded->results[variant]) return recorded->results[variant];
-        lines_once = recorded->lines_once;
+        once = recorded->once;
     }
-    L1Replay replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
-                    variant, has_barriers_);
-    if (!lines_once) lines_once = replay.requests_lines_once();
-    auto result = std::make_shared<const L1Result>(replay.run(*lines_once));
+    if (!once) once = OnceReplay::of(*recorded, sites_, requests.origins().size());
+    auto result = std::make_shared<const L1Result>(
+        *once ? (*once)->run(variant, has_barriers_)
+              : L1Replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
+                         variant, has_barriers_)
+                    .run());
     const std::lock_guard lock(mutex_);
-    recorded->lines_once = lines_once;
+    recorded->once = std::move(once);
     return recorded->results[variant] = std::move(result);
 }
 
@@ -262,7 +266,8 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
     std::vector<uint64_t> origins = requests.origins();
     origins[0] = local_base + block.linear % first_round_ * block.warp_count * local_of_warp;
     for (uint64_t region = 0; region < origins.size(); ++region) {
-        const uint64_t origin = origins[region] - shift_of(region, result->variant);
+        const uint64_t shift = region < result->shifts.size() ? result->shifts[region] : 0;
+        const uint64_t origin = origins[region] - shift;
         origins[region] = uint64_t(int64_t(origin) / int64_t{model::line_bytes});
     }
     const std::lock_guard lock(mutex_);

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "model/atomics.hpp"
 #include "model/coalescing.hpp"
-#include "model/unlimited_cache.hpp"
 
 namespace coalesce::analysis {
 
@@ -22,60 +20,33 @@ uint64_t scramble(uint64_t x) {
     return (x * 0xd6e8feb86659fd93) >> 32;
 }
 
-// Returns for how many rounds a warp waits before its first request. In a round of the replay, each
-// warp replays one request. If the kernel has no barriers, each warp first waits for fewer than 64
-// rounds. The number is pseudo-random and depends only on the variant and the warp, so every run is
-// the same. The limit of 64 was fitted to the kernels naive_2d and untiled on an H200. With this
-// limit, the model merges about as many reads of the matrix `a` as the H200 does
-// (model/request_coalescer.hpp).
-uint32_t idle_rounds(uint32_t variant, uint32_t warp) {
-    constexpr uint64_t most = 64;
-    return uint32_t(scramble(uint64_t{variant} * 64 + warp + 1) * most >> 32);
-}
-
-// Adds the access of one lane, `bytes` bytes at `address`, to the lines of a request. The request
-// has `n` lines so far, and `highest` is the highest line number so far. `covered` has the number
-// of accessed bytes of each sector.
-void add_access(uint64_t address, uint32_t bytes, LineAccess* lines, uint8_t (*covered)[4], int& n,
-                uint64_t& highest) {
-    const uint64_t line = address / model::line_bytes;
-    int at = n - 1;  // neighbouring lanes usually access the same line or the next one
-    if (n == 0 || lines[at].line != line) {
-        at = n && line > highest ? n : 0;
-        while (at < n && lines[at].line != line) ++at;
-        if (at == n) {
-            lines[n] = {line, 0, 0};
-            std::fill_n(covered[n++], 4, uint8_t(0));
-            highest = std::max(highest, line);
-        }
-    }
-    const uint32_t sector = uint32_t(address / model::sector_bytes % 4);
-    lines[at].sectors |= uint8_t(1u << sector);
-    covered[at][sector] =
-        uint8_t(std::min<uint32_t>(model::sector_bytes, covered[at][sector] + bytes));
-}
-
 constexpr int requests_ahead = 12;
-constexpr uint8_t all_sectors = 15;
+
+// The place of a line in L1 depends on the address of the line. The replay uses relative addresses,
+// so the place would be the same for all blocks. Therefore each variant of the replay adds another
+// pseudo-random number to the relative addresses of each region. shift_of() returns this number, a
+// multiple of the size of a line.
+uint64_t shift_of(uint64_t region, uint32_t variant) {
+    return scramble(region * RecordedBlock::variants + variant) % (1 << 20) * model::line_bytes;
+}
+
+std::vector<uint64_t> shifts_of(size_t regions, uint32_t variant) {
+    std::vector<uint64_t> shifts;
+    for (uint64_t region = 0; region < regions; ++region)
+        shifts.push_back(shift_of(region, variant));
+    return shifts;
+}
 
 }  // namespace
 
-// The conditions are written so that the compiler needs no branches on the form. The host would
-// often predict such branches wrongly.
-inline AlikeLines L1Replay::alike_lines(const MemoryRequest& r, uint32_t bytes) {
-    using enum RequestForm;
-    const auto is = [&](RequestForm p) { return r.form == uint32_t(p); };
-    const uint64_t line = r.first / model::line_bytes;
-    const uint32_t sector = 1u << (r.first / model::sector_bytes % 4);
-    const auto whole = uint8_t(is(whole_lines) ? 15 : 0);
-    const auto sectors = uint8_t((is(other) ? 0 : sector) | whole);
-    const int32_t of_whole = int32_t(bytes * sim::warp_size / model::line_bytes);
-    int32_t count = is(whole_lines) ? of_whole : 0;
-    count = is(one_address) ? 1 : count;
-    count = is(line_per_lane) ? sim::warp_size : count;
-    const int64_t step = is(line_per_lane) ? r.stride >> 7 : int64_t{is(whole_lines)};
-    static_assert(model::line_bytes == 1 << 7);
-    return {{line, sectors, whole}, uint64_t(step), count};
+// In a round of the replay, each warp replays one request. If the kernel has no barriers, each warp
+// first waits for fewer than 64 rounds. The number is pseudo-random and depends only on the variant
+// and the warp, so every run is the same. The limit of 64 was fitted to the kernels naive_2d and
+// untiled on an H200. With this limit, the model merges about as many reads of the matrix `a` as
+// the H200 does (model/request_coalescer.hpp).
+uint32_t idle_rounds(uint32_t variant, uint32_t warp) {
+    constexpr uint64_t most = 64;
+    return uint32_t(scramble(uint64_t{variant} * 64 + warp + 1) * most >> 32);
 }
 
 // Returns the address by which a regular load is found among the remembered loads. Usually this is
@@ -151,10 +122,6 @@ class L1Replay::PartialWrites {
     std::array<uint64_t, 4> known_{};  // a bit for each hash that a line in `lines_` may have
 };
 
-uint64_t shift_of(uint64_t region, uint32_t variant) {
-    return scramble(region * RecordedBlock::variants + variant) % (1 << 20) * model::line_bytes;
-}
-
 L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
                    const std::vector<CacheSite>& sites, model::AtomicUnits* atomics,
                    const std::vector<uint64_t>& origins, uint32_t variant, bool has_barriers)
@@ -165,44 +132,18 @@ L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
       misses_(sites.size()),
       atomics_(atomics),
       origins_(origins),
+      lines_of_(block, sites, shifts_of(origins.size(), variant)),
       variant_(variant),
       has_barriers_(has_barriers),
       keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
       unwritten_(block.requests.size()) {
     cache_.clear();
-    for (uint64_t region = 0; region < origins.size(); ++region)
-        shifts_.push_back(shift_of(region, variant));
     result_.traffic.reserve(memory_.traffic);
 }
 
 L1Replay::~L1Replay() = default;
 
-bool L1Replay::requests_lines_once() const {
-    model::UnlimitedCache seen;
-    const auto is_new = [&](uint64_t line) {
-        return seen.handle(Traffic::Kind::read, line, all_sectors) != 0;
-    };
-    LineAccess lines[sim::warp_size];
-    for (uint32_t warp = 0; warp < block_.requests.size(); ++warp) {
-        for (const MemoryRequest& request : block_.requests[warp]) {
-            if (request.pc == MemoryRequest::pause) continue;
-            const CacheSite site = sites_[request.pc];
-            if (site.effect == Effect::atomic) return false;
-            const MemoryRequest r = shifted(request);
-            const AlikeLines alike =
-                r.scattered || site.local ? AlikeLines{} : alike_lines(r, site.bytes);
-            for (int i = 0; i < alike.count; ++i)
-                if (!is_new(alike.first.line + uint64_t(i) * alike.step)) return false;
-            if (alike.count) continue;
-            const int n = lines_of(warp, r, lines);
-            for (int i = 0; i < n; ++i)
-                if (!is_new(lines[i].line)) return false;
-        }
-    }
-    return true;
-}
-
-L1Result L1Replay::run(bool lines_once) {
+L1Result L1Replay::run() {
     const size_t warps = block_.requests.size();
     std::vector<size_t> next(warps);
     std::vector<uint32_t> idle(warps);  // rounds that a warp waits before its first request
@@ -218,25 +159,17 @@ L1Result L1Replay::run(bool lines_once) {
             const MemoryRequest* const request = &own[next[warp]++];
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(request + requests_ahead);
-            const MemoryRequest r = shifted(*request);
+            const MemoryRequest r = lines_of_.shifted(*request);
             if (r.pc == MemoryRequest::pause)
                 result_.cycles += uint32_t(r.first);
-            else if (lines_once)
-                pass(warp, r);
             else if (!replay_simple(r))
                 replay(warp, r);
         }
     }
     memory_.traffic = result_.traffic.size();
     result_.counts = cache_.counts();
-    return {std::make_shared<const ReplayedBlock>(std::move(result_)), variant_,
+    return {std::make_shared<const ReplayedBlock>(std::move(result_)), lines_of_.shifts(),
             std::move(misses_)};
-}
-
-// Returns the request with the addresses that this variant uses.
-inline MemoryRequest L1Replay::shifted(MemoryRequest r) const {
-    if (r.pc != MemoryRequest::pause && !r.scattered) r.first += shifts_[r.first >> region_bits];
-    return r;
 }
 
 // Replays the simple requests, and returns false for all others. The simple ones are a load with
@@ -295,7 +228,7 @@ void L1Replay::add_atomic(const MemoryRequest& r) {
     const sim::LaneMask mask = r.scattered ? sim::LaneMask(r.stride) : sim::all_lanes;
     const uint64_t* next = r.scattered ? &block_.addresses[r.first] : nullptr;
     sim::for_each_lane(mask, [&](int lane) {
-        const uint64_t shift = r.scattered ? 0 : shifts_[r.first >> region_bits];
+        const uint64_t shift = r.scattered ? 0 : lines_of_.shifts()[r.first >> region_bits];
         const uint64_t relative =
             r.scattered ? *next++ : r.first + uint64_t(int64_t(lane) * r.stride) - shift;
         addresses[lane] = relative + origins_[relative >> region_bits];
@@ -375,33 +308,6 @@ inline void L1Replay::add(const MemoryRequest& r, uint32_t lines, uint64_t misse
     result_.lines += lines;
 }
 
-// Replays a request whose lines are not in L1, because they have not been requested before. No
-// later request has these lines, so they need not be stored in L1.
-void L1Replay::pass(uint32_t warp, const MemoryRequest& r) {
-    const CacheSite site = sites_[r.pc];
-    const bool stores = site.effect == Effect::store;
-    const Traffic::Kind kind = stores ? Traffic::Kind::write : Traffic::Kind::read;
-    const AlikeLines alike = r.scattered ? AlikeLines{} : alike_lines(r, site.bytes);
-    if (alike.count && !site.local) {
-        const auto count = uint32_t(alike.count);
-        cache_.add_new(stores, count * model::sectors_in(alike.first.sectors));
-        Traffic& t = append(alike.first, kind, alike.first.sectors, r.pc);
-        t.step = count > 1 ? int32_t(alike.step) : 0;
-        t.count = uint8_t(count);
-        last_cycles_ = count;
-        return add(r, count, count);
-    }
-    LineAccess lines[sim::warp_size];
-    const int n = lines_of(warp, r, lines);
-    uint64_t sent = 0;
-    for (int i = 0; i < n; ++i) {
-        cache_.add_new(stores, model::sectors_in(lines[i].sectors));
-        send(lines[i], kind, lines[i].sectors, r.pc, sent++);
-    }
-    last_cycles_ = site.local || alike.count ? uint32_t(n) : 0;
-    add(r, uint32_t(n), sent);
-}
-
 void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const CacheSite site = sites_[r.pc];
     const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
@@ -413,7 +319,7 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const uint64_t loads_before = cache_.counts().l1_loads;
     uint64_t missed = 0;
     LineAccess lines[sim::warp_size];
-    const int n = lines_of(warp, r, lines);
+    const int n = lines_of_.of(warp, r, lines);
     for (int i = 0; i < n; ++i) {
         Traffic::Kind kind = Traffic::Kind::read;
         uint8_t sectors = lines[i].sectors;
@@ -443,69 +349,6 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     last_sectors_ = cache_.counts().l1_loads - loads_before;
     if (regular_load) remember(r, alike.first.sectors, p, uint32_t(n), state);
     add(r, uint32_t(n), missed);
-}
-
-// Computes the lines of a request, in the order of its lanes. Returns their number.
-int L1Replay::lines_of(uint32_t warp, const MemoryRequest& r, LineAccess* lines) const {
-    const CacheSite site = sites_[r.pc];
-    const uint32_t bytes = site.bytes;
-    uint8_t covered[sim::warp_size][4];
-    int n = 0;
-    uint64_t highest = 0;
-    if (site.local) {
-        // A line of local memory holds one word of each lane.
-        const uint64_t base = shifts_[0] + warp * local_of_warp;
-        const auto add_local = [&](int lane, uint64_t address) {
-            for (uint32_t word = 0; word < std::max(1u, bytes / 4) && n < sim::warp_size; ++word)
-                add_access(base + (address / 4 + word) * model::line_bytes + uint64_t(lane) * 4,
-                           std::min(bytes, 4u), lines, covered, n, highest);
-        };
-        if (r.scattered) {
-            const uint64_t* address = &block_.addresses[r.first];
-            sim::for_each_lane(uint32_t(r.stride), [&](int lane) { add_local(lane, *address++); });
-        } else {
-            for (int lane = 0; lane < sim::warp_size; ++lane)
-                add_local(lane, r.first - shifts_[0] + uint64_t(int64_t(lane) * r.stride));
-        }
-    } else if (r.scattered) {
-        const uint64_t* address = &block_.addresses[r.first];
-        sim::for_each_lane(uint32_t(r.stride), [&](int) {
-            const uint64_t shifted = *address + shifts_[*address >> region_bits];
-            add_access(shifted, bytes, lines, covered, n, highest);
-            ++address;
-        });
-    } else if (r.stride == int32_t(bytes)) {  // a contiguous range
-        const uint64_t end = r.first + uint64_t(sim::warp_size) * bytes;
-        for (uint64_t sector = r.first / model::sector_bytes; sector * model::sector_bytes < end;
-             ++sector) {
-            if (n == 0 || lines[n - 1].line != sector / 4) lines[n++] = {sector / 4, 0, 0};
-            const bool whole = sector * model::sector_bytes >= r.first &&
-                               (sector + 1) * model::sector_bytes <= end;
-            const auto bit = uint8_t(1u << sector % 4);
-            lines[n - 1].sectors |= bit;
-            if (whole) lines[n - 1].whole |= bit;
-        }
-        return n;
-    } else if (r.stride == 0 || std::abs(r.stride) >= int(model::line_bytes)) {
-        // The request accesses a single address, or a different line in each lane.
-        const int most = r.stride == 0 ? 1 : sim::warp_size;
-        for (; n < most; ++n) {
-            const uint64_t address = r.first + uint64_t(int64_t(n) * r.stride);
-            const auto sector = uint8_t(1u << (address / model::sector_bytes % 4));
-            const bool whole = bytes == model::sector_bytes;
-            lines[n] = {address / model::line_bytes, sector, whole ? sector : uint8_t(0)};
-        }
-        return n;
-    } else {
-        for (int lane = 0; lane < sim::warp_size; ++lane)
-            add_access(r.first + uint64_t(int64_t(lane) * r.stride), bytes, lines, covered, n,
-                       highest);
-    }
-    for (int i = 0; i < n; ++i)
-        for (uint32_t sector = 0; sector < 4; ++sector)
-            lines[i].whole |=
-                uint8_t(uint32_t(covered[i][sector] == model::sector_bytes) << sector);
-    return n;
 }
 
 }  // namespace coalesce::analysis

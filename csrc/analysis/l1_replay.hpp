@@ -6,8 +6,7 @@
 // memory do not use L1, and only take time. If a kernel has barriers, its warps stay close
 // together. Otherwise each warp starts after a pseudo-random number of rounds.
 //
-// Some blocks request each line only once, for example if they copy an array. Then nothing is ever
-// found in L1, whatever its size, and L1 need not be modelled.
+// Some blocks request each line only once. They are replayed in a simpler way (once_replay.hpp).
 //
 // Most requests are loads that have been made before: by another warp, or by another copy of the
 // body of an unrolled loop. Such loads are remembered (Pattern). If L1 still has the lines of a
@@ -20,6 +19,7 @@
 
 #include "analysis/block_requests.hpp"
 #include "analysis/cache_result.hpp"
+#include "analysis/request_lines.hpp"
 #include "model/block_schedule.hpp"
 #include "model/caches.hpp"
 
@@ -31,23 +31,16 @@ namespace coalesce::analysis {
 
 // The result of the replay of a block.
 struct L1Result {
-    // The counts and the requests to L2, with relative addresses (block_requests.hpp). `shift_of`
-    // says how much the replay has added to them.
+    // The counts and the requests to L2, with relative addresses (block_requests.hpp).
     std::shared_ptr<const model::ReplayedBlock> filtered;
-    uint32_t variant = 0;
+    // What the replay has added to the relative addresses, by region. Empty if it is 0.
+    std::vector<uint64_t> shifts;
     // Misses of each instruction. The cycles are only those that BlockRequests::cycles leaves out.
     std::vector<Misses> misses;
 };
 
-// The place of a line in L1 depends on the address of the line. The replay uses relative addresses,
-// so the place would be the same for all blocks. Therefore each variant of the replay adds another
-// pseudo-random number to the relative addresses of each region. shift_of() returns this number, a
-// multiple of the size of a line.
-[[nodiscard]] uint64_t shift_of(uint64_t region, uint32_t variant);
-
-// The relative addresses of a warp's local memory begin at `local_of_warp` times its number in the
-// block.
-inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
+// Returns for how many rounds a warp waits before its first request.
+[[nodiscard]] uint32_t idle_rounds(uint32_t variant, uint32_t warp);
 
 // Memory that the replay of one block leaves to the replay of the next block.
 struct ReplayMemory {
@@ -71,15 +64,6 @@ struct ReplayMemory {
     size_t traffic = 0;  // the number of elements of the last block's ReplayedBlock::traffic
 };
 
-// Describes the `count` lines of a regular request: the first line, and the distance `step` from
-// each line to the next. The lanes access the same sectors in every line. If a request does not
-// have this form, `count` is 0.
-struct AlikeLines {
-    model::LineAccess first;
-    uint64_t step = 0;
-    int count = 0;
-};
-
 class L1Replay {
   public:
     // Prepares to replay the requests of a block. The variants of the replay differ only in their
@@ -90,24 +74,16 @@ class L1Replay {
              bool has_barriers);
     ~L1Replay();
 
-    // Returns true if all requests are loads and stores, and no line is requested twice. The result
-    // is the same for all variants.
-    [[nodiscard]] bool requests_lines_once() const;
-
-    // `lines_once` is the result of requests_lines_once().
-    [[nodiscard]] L1Result run(bool lines_once);
+    [[nodiscard]] L1Result run();
 
   private:
     using Pattern = ReplayMemory::Pattern;
     using Effect = CacheSite::Effect;
 
-    [[nodiscard]] static AlikeLines alike_lines(const MemoryRequest& r, uint32_t bytes);
     [[nodiscard]] static uint64_t start_of(const MemoryRequest& r);
-    [[nodiscard]] MemoryRequest shifted(MemoryRequest r) const;
     bool replay_simple(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
     void load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
-    void pass(uint32_t warp, const MemoryRequest& r);
     void send(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors, uint32_t pc,
               uint64_t before);
     model::Traffic& append(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors,
@@ -121,8 +97,6 @@ class L1Replay {
         const uint64_t key = (first / 32 * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
         return memory_.patterns[(key >> 32) % ReplayMemory::max_patterns];
     }
-    [[nodiscard]] int lines_of(uint32_t warp, const MemoryRequest& r,
-                               model::LineAccess* lines) const;
     void add_atomic(const MemoryRequest& r);
 
     const RecordedBlock& block_;
@@ -132,7 +106,7 @@ class L1Replay {
     std::vector<Misses> misses_;
     model::AtomicUnits* const atomics_;
     const std::vector<uint64_t>& origins_;
-    std::vector<uint64_t> shifts_;  // by region
+    const RequestLines lines_of_;
     const uint32_t variant_;
     const bool has_barriers_;
     // True if the cache is so large that one line of a request cannot evict another line of the

@@ -128,11 +128,6 @@ class L1Cache {
         counts_.l1_stores += sectors_in(a.sectors);
         if (placed) counts_.l1_store_hits += sectors_in(a.sectors);
     }
-    // Counts a store or a load of lines that have not been requested before, and will not be
-    // requested again.
-    void add_new(bool stores, uint64_t sectors) {
-        (stores ? counts_.l1_stores : counts_.l1_loads) += sectors;
-    }
     void store(const LineAccess& a) {
         Place anywhere = 0;
         store(a, anywhere);

@@ -3,17 +3,18 @@
 // the shape is not given, the long way compares the addresses of all lanes. Repeated accesses are
 // not announced as events. All three ways must agree.
 //
-// Also tests the replay of such requests by L1Replay (analysis/l1_replay.hpp).
+// Also tests the replay of such requests (analysis/l1_replay.hpp, analysis/once_replay.hpp).
 #include "analysis/block_requests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <memory>
 #include <random>
 
 #include "analysis/l1_replay.hpp"
+#include "analysis/once_replay.hpp"
 
 namespace coalesce::analysis {
 namespace {
@@ -134,19 +135,18 @@ class BlockRequestsTest : public testing::Test {
     }
 
     // Replays the accesses through L1.
-    L1Result replay(const Accesses& accesses, uint32_t variant, bool has_barriers,
-                    std::optional<bool> lines_once = {}) {
+    L1Result replay(const Accesses& accesses, uint32_t variant, bool has_barriers) {
         BlockRequests requests(sites_, warps, 1 << 14);
         const auto block = run(requests, accesses, {}, Way::shapes);
-        L1Replay replay(*block, requests.memory(), sites_, nullptr, requests.origins(), variant,
-                        has_barriers);
-        return replay.run(lines_once ? *lines_once : replay.requests_lines_once());
+        return L1Replay(*block, requests.memory(), sites_, nullptr, requests.origins(), variant,
+                        has_barriers)
+            .run();
     }
-    bool requests_lines_once(const Accesses& accesses) {
+    // Returns null if a line is requested twice.
+    std::shared_ptr<const OnceReplay> once(const Accesses& accesses) {
         BlockRequests requests(sites_, warps, 1 << 14);
         const auto block = run(requests, accesses, {}, Way::shapes);
-        return L1Replay(*block, requests.memory(), sites_, nullptr, requests.origins(), 0, false)
-            .requests_lines_once();
+        return OnceReplay::of(*block, sites_, requests.origins().size());
     }
 
     std::mt19937_64 random_{3};
@@ -247,11 +247,11 @@ TEST_F(BlockRequestsTest, ABlockWithoutRepeatedLinesIsReplayedLikeAnyOther) {
             a.event.first = arrays_[a.event.pc % 2] + (next += 16384) + random_() % 8 * 4;
             if (random_() % 2) a.event.first &= ~uint64_t{127};
         }
-        ASSERT_TRUE(requests_lines_once(accesses));
+        ASSERT_TRUE(once(accesses));
         const bool has_barriers = n % 2;
         const uint32_t variant = n % RecordedBlock::variants;
-        const L1Result quick = replay(accesses, variant, has_barriers);
-        const L1Result slow = replay(accesses, variant, has_barriers, false);
+        const L1Result quick = once(accesses)->run(variant, has_barriers);
+        const L1Result slow = replay(accesses, variant, has_barriers);
         const model::ReplayedBlock &one = *quick.filtered, &other = *slow.filtered;
         EXPECT_EQ(numbers_of(one.counts), numbers_of(other.counts));
         EXPECT_EQ(one.cycles, other.cycles);
@@ -260,9 +260,10 @@ TEST_F(BlockRequestsTest, ABlockWithoutRepeatedLinesIsReplayedLikeAnyOther) {
         ASSERT_EQ(one.traffic.size(), other.traffic.size());
         for (size_t i = 0; i < one.traffic.size(); ++i) {
             const model::Traffic &a = one.traffic[i], &b = other.traffic[i];
-            EXPECT_TRUE(a.line == b.line && a.time == b.time && a.pc == b.pc && a.step == b.step &&
-                        a.kind == b.kind && a.sectors == b.sectors && a.whole == b.whole &&
-                        a.count == b.count)
+            const uint64_t shift = slow.shifts[b.line >> model::line_region_bits];
+            EXPECT_TRUE(a.line + shift / model::line_bytes == b.line && a.time == b.time &&
+                        a.pc == b.pc && a.step == b.step && a.kind == b.kind &&
+                        a.sectors == b.sectors && a.whole == b.whole && a.count == b.count)
                 << i;
         }
         for (size_t pc = 0; pc < instructions; ++pc) {
@@ -271,12 +272,12 @@ TEST_F(BlockRequestsTest, ABlockWithoutRepeatedLinesIsReplayedLikeAnyOther) {
                         a.cycles == b.cycles);
         }
         accesses.push_back(accesses.front());
-        EXPECT_FALSE(requests_lines_once(accesses));
+        EXPECT_FALSE(once(accesses));
         accesses.pop_back();
         sites_[2].effect = CacheSite::Effect::atomic;
         const bool has_atomic =
             std::ranges::any_of(accesses, [](const Access& a) { return a.event.pc == 2; });
-        EXPECT_EQ(requests_lines_once(accesses), !has_atomic);
+        EXPECT_EQ(once(accesses) != nullptr, !has_atomic);
         sites_[2].effect = CacheSite::Effect::bypassing_load;
     }
 }

@@ -1,0 +1,48 @@
+// Replays a block that requests each line only once, for example because it copies an array.
+//
+// METHOD
+// Nothing is ever found in L1, whatever its size, so L1 need not be modelled (l1_replay.hpp). Then
+// the requests that an instruction sends to L2 depend neither on the other instructions nor on the
+// variant of the replay. They are computed once for all variants. The variant only decides in which
+// order the warps take turns. So the replay of a variant merges the requests of the warps, and
+// computes their times.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "analysis/block_requests.hpp"
+#include "analysis/l1_replay.hpp"
+#include "model/block_schedule.hpp"
+#include "model/kept_memory.hpp"
+
+namespace coalesce::analysis {
+
+class OnceReplay {
+  public:
+    // Returns null if any line is requested twice, or if there are atomics. `regions` is the number
+    // of regions of relative addresses.
+    [[nodiscard]] static std::shared_ptr<const OnceReplay> of(const RecordedBlock& block,
+                                                              const std::vector<CacheSite>& sites,
+                                                              size_t regions);
+
+    // The result is the same as that of L1Replay::run(), except that it adds no shifts.
+    [[nodiscard]] L1Result run(uint32_t variant, bool has_barriers) const;
+
+  private:
+    // The requests of a warp to L2, in order. Here, Traffic::time has another meaning: the number
+    // of cycles until the next entry. It is 0 if the same instruction sends the next entry, too. A
+    // warp ends its turn at an entry whose time is not 0. An instruction without lines and a pause
+    // have an entry whose `count` is 0.
+    using OfWarp = std::vector<model::Traffic, model::KeptPages<model::Traffic>>;
+
+    explicit OnceReplay(size_t sites) : misses_(sites) {}
+
+    std::vector<OfWarp> warps_;
+    std::vector<Misses> misses_;     // by instruction
+    model::ReplayedBlock replayed_;  // without the traffic
+    size_t entries_ = 0;             // of all warps
+};
+
+}  // namespace coalesce::analysis
