@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "model/time.hpp"
@@ -121,23 +122,24 @@ void BlockSchedule::run(uint32_t multiprocessor) {
 // advances by `step`, from `start` to `end`.
 void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step,
                                   double end) {
-    const auto& traffic = r.filtered->traffic;
-    const size_t first = r.next;
+    const std::span<const Traffic> left = std::span(r.filtered->traffic).subspan(r.next);
     const auto before = uint64_t(std::ceil(end));  // `end` is positive
-    for (; r.next < traffic.size() && traffic[r.next].time < before; ++r.next) {
-        const Traffic& t = traffic[r.next];
+    size_t count = 0;
+    while (count < left.size() && left[count].time < before) ++count;
+    sectors_ += sample_.add(left.first(count));
+    for (const Traffic& t : left.first(count)) {
         const uint64_t origin = r.origins[t.line >> line_region_bits];
-        sectors_ += t.count * sectors_in(t.sectors);
-        if (!sample_.add(t, origin)) continue;
+        if (!sample_.is_sampled(t, origin)) continue;
         // As in L1Replay::replay(), push_back() would make the host wait.
         slice_.requests.emplace_back() = {&t, origin, multiprocessor,
                                           (double(t.time) - start) / step};
     }
+    r.next += count;
     // The requests of different blocks are stored far apart in the host's memory. So the requests
     // for the next slice are prefetched. The next slice probably needs as many of them as this one.
     constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
-    const size_t expected = std::min(traffic.size(), r.next + (r.next - first) + together);
-    for (size_t n = r.next; n < expected; n += together) __builtin_prefetch(&traffic[n]);
+    const size_t expected = std::min(left.size(), 2 * count + together);
+    for (size_t n = count; n < expected; n += together) __builtin_prefetch(&left[n]);
 }
 
 }  // namespace coalesce::model

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "model/caches.hpp"
 #include "model/unlimited_cache.hpp"
@@ -23,25 +24,34 @@ class L2Sample {
 
     [[nodiscard]] bool has(uint64_t line) const { return L2Cache::is_in_sample(line, exponent_); }
 
-    // Adds a request to the sums. `origin` is the difference between its lines and those in
-    // `traffic`. Returns true if at least one of its lines belongs to the sample.
-    bool add(const Traffic& traffic, uint64_t origin) {
+    // Adds requests to the sums over all requests. Returns the number of their sectors. The caller
+    // then passes each of the requests to is_sampled().
+    uint64_t add(std::span<const Traffic> requests) {
+        Sectors sum;
+        for (const Traffic& t : requests) sum.add(t, t.count);
+        if (exponent_ != 0) all_.add(sum);
+        return sum.read + sum.written + sum.atomic;
+    }
+
+    // Returns true if at least one line of the request belongs to the sample. `origin` is the
+    // difference between its lines and those in `traffic`.
+    bool is_sampled(const Traffic& traffic, uint64_t origin) {
         if (exponent_ == 0) return true;
-        all_.add(traffic, traffic.count);
-        uint64_t lines = 0, read_first = 0, of_sample = 0;
-        uint64_t line = origin + traffic.line;
-        for (uint32_t nth = 0; nth < traffic.count;
-             ++nth, line += uint64_t(int64_t{traffic.step})) {
+        uint64_t lines = 0, line = origin + traffic.line;
+        const auto add = [&] {
             const uint64_t first =
                 sectors_in(unlimited_.handle(traffic.kind, line, traffic.sectors));
-            read_first += first;
-            if (!has(line)) continue;
-            of_sample += first;
+            all_.read_first += first;
+            if (!has(line)) return;
+            sampled_.read_first += first;
             ++lines;
+        };
+        add();
+        for (uint32_t left = traffic.count - 1u; left > 0; --left) {
+            line += uint64_t(int64_t{traffic.step});
+            add();
         }
-        all_.read_first += read_first;
         if (lines == 0) return false;
-        sampled_.read_first += of_sample;
         sampled_.add(traffic, lines);
         return true;
     }
@@ -95,6 +105,13 @@ class L2Sample {
                     atomic += sectors;
                     break;
             }
+        }
+        void add(const Sectors& other) {
+            read += other.read;
+            written += other.written;
+            partly_written += other.partly_written;
+            atomic += other.atomic;
+            read_first += other.read_first;
         }
     };
 

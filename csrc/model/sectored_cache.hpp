@@ -60,7 +60,7 @@ class SectoredCacheOf {
     // Returns true for the lines of the sample. These are the lines of the first 1 / 2^sample of
     // the sets.
     [[nodiscard]] static bool is_in_sample(uint64_t number, uint32_t sample) {
-        return hash_of(number) >> (32 - sample) == 0;
+        return number * factor <= ~uint64_t{0} >> sample;
     }
 
     // Adds sectors to a line, and marks the line as the most recently used one. Returns the state
@@ -210,7 +210,8 @@ class SectoredCacheOf {
         g.used = 0;
     }
 
-    static uint64_t hash_of(uint64_t number) { return (number * 0x9e3779b97f4a7c15) >> 32; }
+    static constexpr uint64_t factor = 0x9e3779b97f4a7c15;
+    static uint64_t hash_of(uint64_t number) { return (number * factor) >> 32; }
     [[nodiscard]] uint64_t index_of(uint64_t number) const {
         return hash_of(number) * count_ >> 32;
     }

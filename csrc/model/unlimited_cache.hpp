@@ -21,8 +21,9 @@ class UnlimitedCache {
     // Handles requests of one kind for these sectors of a line. Returns the sectors that must be
     // read from DRAM.
     uint8_t handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
-        uint16_t& four = part_of(line)[line % lines_of_part / 4];
-        const uint32_t shift = line % 4 * 4, there = uint32_t{four} >> shift & 15;
+        uint16_t& four = part_of(line)[line % (lines_of_part / 4)];
+        const uint32_t shift = line / (lines_of_part / 4) % 4 * 4;
+        const uint32_t there = uint32_t{four} >> shift & 15;
         if (kind == Traffic::Kind::write) {
             four |= uint16_t(sectors << shift);
             return 0;
@@ -36,8 +37,9 @@ class UnlimitedCache {
   private:
     static constexpr uint64_t lines_of_part = 1024;
     // For each line, four bits: the sectors that were read or written. Four lines share a number.
-    // (If the numbers were bytes, the compiler would have to assume that they are part of another
-    // object, and read the members of all objects again.)
+    // They are no neighbours: the next request often has the neighbouring line, and would have to
+    // wait until the number has been written. (If the numbers were bytes, the compiler would have
+    // to assume that they are part of another object, and read the members of all objects again.)
     using Part = std::array<uint16_t, lines_of_part / 4>;
 
     Part& part_of(uint64_t line) {

@@ -321,8 +321,10 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
                 any = true;
                 part.handle(kind, a, from);
             }
-            ASSERT_EQ(sample.add(t, origin), any);
-            ASSERT_TRUE(everything.add(t, origin));
+            ASSERT_EQ(sample.add({&t, 1}), t.count * sectors_in(t.sectors));
+            ASSERT_EQ(sample.is_sampled(t, origin), any);
+            everything.add({&t, 1});
+            ASSERT_TRUE(everything.is_sampled(t, origin));
         }
         const CacheCounts exact = everything.estimate(whole.counts(), 123);
         const CacheCounts estimate = sample.estimate(part.counts(), exponent ? 0 : 123);
