@@ -59,7 +59,7 @@ struct CacheReplay::Machine {
           coalescer(gpu),
           second(gpu, exponent),
           misses(instructions),
-          arrivals(1 << 16) {
+          arrivals((size_t{1} << 16) >> exponent) {
         for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) gpcs.push_back(coalescer.gpc_of(sm));
     }
 
@@ -163,6 +163,7 @@ struct CacheReplay::Machine {
         double time = 0;
     };
     Arrival& arrival_of(uint64_t line) { return arrivals[(line * 0x9e3779b97f4a7c15) >> 48]; }
+    // Lines of the sample only have the first 1 / 2^`exponent` of the entries (is_in_sample).
     std::vector<Arrival, model::HugePages<Arrival>> arrivals;
 };
 

@@ -53,10 +53,8 @@ bool L2Cache::handle(Traffic::Kind kind, const LineAccess& a, uint32_t from, Gue
 }
 
 void L2Cache::prefetch(Traffic::Kind kind, uint64_t line, uint32_t from) const {
-    const uint32_t home = home_of(line);
-    partitions_[home].prefetch(line);
-    if (kind == Traffic::Kind::read && home != partition_of(from))
-        partitions_[home ^ 1].prefetch(line);
+    partitions_[home_of(line)].prefetch(line);
+    if (kind == Traffic::Kind::read) partitions_[partition_of(from)].prefetch(line);
 }
 
 L2Cache::Guess L2Cache::guess(Traffic::Kind kind, uint64_t line, uint32_t from) const {
@@ -92,7 +90,9 @@ bool L2Cache::read(const LineAccess& a, uint32_t near, Guess guess) {
     // partition.
     const uint8_t there = partitions_[home].at(guess.home).valid;
     const uint8_t fetched = uint8_t(missing | (half_lines(missing) & ~there));
-    partitions_[home].touch(a.line, fetched, 0, [](const LargeSectoredCache::Line&) {}, guess.home);
+    if (fetched != missing)  // the lookup has stored the missing sectors
+        partitions_[home].touch(
+            a.line, fetched, 0, [](const LargeSectoredCache::Line&) {}, guess.home);
     counts_.dram_read_bytes += sector_bytes * sectors_in(fetched);
     return true;
 }

@@ -22,6 +22,7 @@
 //   with the next block, but no read is merged.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -36,7 +37,9 @@ class RequestCoalescer {
         : multiprocessors_(gpu.multiprocessors),
           gpcs_(gpu.gpcs()),
           merges_(gpu.major >= 9),
-          table_(merges_ ? 1 << 10 : 0) {}
+          table_(merges_ ? 1 << 10 : 0) {
+        pending_.emplace_back();
+    }
 
     [[nodiscard]] uint32_t gpc_of(uint32_t multiprocessor) const {
         return multiprocessor * gpcs_ / multiprocessors_;
@@ -58,9 +61,8 @@ class RequestCoalescer {
     // Returns the sectors of a read that are not pending, and must be requested from L2.
     [[nodiscard]] uint8_t missing(Entry entry, uint64_t line, uint8_t sectors, double now) const {
         if (!merges_) return sectors;
-        const Place& place = table_[entry.at];
-        if (place.slot == no_slot || pending_[place.index].line != line) return sectors;
-        const Pending& p = pending_[place.index];
+        const Pending& p = pending_[table_[entry.at].index];
+        if (p.line != line) return sectors;
         uint8_t left = 0;
         for (uint32_t s = 0; s < 4; ++s) {
             const bool under_way = now > p.requested_at[s] - l2 && now < p.arrival_time(s);
@@ -73,7 +75,7 @@ class RequestCoalescer {
     void mark_pending(Entry entry, uint64_t line, uint8_t sectors, double now, bool from_dram) {
         if (!merges_) return;
         if (table_[entry.at].slot == no_slot) {
-            if (2 * (pending_.size() + 1) > table_.size()) {
+            if (2 * pending_.size() > table_.size()) {
                 clean();
                 entry.at = find(entry.slot);
             }
@@ -81,12 +83,14 @@ class RequestCoalescer {
             pending_.emplace_back();
         }
         Pending& p = pending_[table_[entry.at].index];
-        if (p.line != line) p = {.line = line, .slot = entry.slot};
+        const bool same = p.line == line;
         for (uint32_t s = 0; s < 4; ++s) {
-            if (!(sectors >> s & 1)) continue;
-            p.requested_at[s] = now;
-            p.from_dram = uint8_t((p.from_dram & ~(1u << s)) | uint32_t{from_dram} << s);
+            const double before = same ? p.requested_at[s] : never;
+            p.requested_at[s] = sectors >> s & 1 ? now : before;
         }
+        p.from_dram = uint8_t((same ? p.from_dram & ~sectors : 0) | (from_dram ? sectors : 0));
+        p.line = line;
+        p.slot = entry.slot;
     }
 
     // Both functions prepare missing() and mark_pending(): they load data that these functions will
@@ -96,8 +100,7 @@ class RequestCoalescer {
     }
     void prefetch_pending(uint32_t gpc, uint64_t line) const {
         if (!merges_) return;
-        const Place& place = table_[first_of(slot_of(gpc, line))];
-        if (place.slot != no_slot) __builtin_prefetch(&pending_[place.index], 1);
+        __builtin_prefetch(&pending_[table_[first_of(slot_of(gpc, line))].index], 1);
     }
 
   private:
@@ -138,7 +141,7 @@ class RequestCoalescer {
     // each slot in use. The entry says where in `pending_` the line of the slot is.
     struct Place {
         uint32_t slot = no_slot;
-        uint32_t index = 0;
+        uint32_t index = 0;  // pending_[0] is for free entries, and never has a line
     };
     [[nodiscard]] size_t first_of(uint32_t slot) const {
         return (slot * uint32_t{0x9e3779b1}) >> 7 & (table_.size() - 1);
@@ -154,9 +157,11 @@ class RequestCoalescer {
 
     // Removes lines that have arrived. If many are left, doubles the table.
     void clean() {
-        std::erase_if(pending_, [this](const Pending& p) { return p.has_arrived(start_); });
-        table_.assign(8 * pending_.size() > table_.size() ? 2 * table_.size() : table_.size(), {});
-        for (uint32_t n = 0; n < pending_.size(); ++n) {
+        pending_.erase(std::remove_if(pending_.begin() + 1, pending_.end(),
+                                      [this](const Pending& p) { return p.has_arrived(start_); }),
+                       pending_.end());
+        table_.assign(4 * pending_.size() > table_.size() ? 2 * table_.size() : table_.size(), {});
+        for (uint32_t n = 1; n < pending_.size(); ++n) {
             const uint32_t slot = pending_[n].slot;
             table_[find(slot)] = {slot, n};
         }
