@@ -129,7 +129,7 @@ void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double st
     sectors_ += sample_.add(left.first(count));
     for (const Traffic& t : left.first(count)) {
         const uint64_t origin = r.origins[t.line >> line_region_bits];
-        if (!sample_.is_sampled(t, origin)) continue;
+        if (!sample_.add_one(t, origin)) continue;
         // As in L1Replay::replay(), push_back() would make the host wait.
         slice_.requests.emplace_back() = {&t, origin, multiprocessor,
                                           (double(t.time) - start) / step};

@@ -25,7 +25,7 @@ class L2Sample {
     [[nodiscard]] bool has(uint64_t line) const { return L2Cache::is_in_sample(line, exponent_); }
 
     // Adds requests to the sums over all requests. Returns the number of their sectors. The caller
-    // then passes each of the requests to is_sampled().
+    // then also passes each of the requests to add_one(), in the same order.
     uint64_t add(std::span<const Traffic> requests) {
         Sectors sum;
         for (const Traffic& t : requests) sum.add(t, t.count);
@@ -33,9 +33,10 @@ class L2Sample {
         return sum.read + sum.written + sum.atomic;
     }
 
-    // Returns true if at least one line of the request belongs to the sample. `origin` is the
-    // difference between its lines and those in `traffic`.
-    bool is_sampled(const Traffic& traffic, uint64_t origin) {
+    // Adds a request to the other sums: those over the sample, and the sectors that are read from
+    // DRAM for the first time. `origin` is the difference between its lines and those in `traffic`.
+    // Returns true if at least one of its lines belongs to the sample.
+    bool add_one(const Traffic& traffic, uint64_t origin) {
         if (exponent_ == 0) return true;
         uint64_t lines = 0, line = origin + traffic.line;
         const auto add = [&] {

@@ -322,9 +322,9 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
                 part.handle(kind, a, from);
             }
             ASSERT_EQ(sample.add({&t, 1}), t.count * sectors_in(t.sectors));
-            ASSERT_EQ(sample.is_sampled(t, origin), any);
+            ASSERT_EQ(sample.add_one(t, origin), any);
             everything.add({&t, 1});
-            ASSERT_TRUE(everything.is_sampled(t, origin));
+            ASSERT_TRUE(everything.add_one(t, origin));
         }
         const CacheCounts exact = everything.estimate(whole.counts(), 123);
         const CacheCounts estimate = sample.estimate(part.counts(), exponent ? 0 : 123);
