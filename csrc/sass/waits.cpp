@@ -1,10 +1,10 @@
 #include "sass/waits.hpp"
 
 #include <algorithm>
-#include <bitset>
 #include <span>
 #include <utility>
 
+#include "sass/register_use.hpp"
 #include "sim/control_flow.hpp"
 #include "sim/opcode.hpp"
 
@@ -15,23 +15,6 @@ namespace {
 using Kind = Operand::Kind;
 using sim::OpCode;
 namespace trait = sim::trait;
-
-bool has(const Instruction& in, uint32_t traits) { return sim::operation(in.code).has(traits); }
-
-// One bit for each register and predicate that may depend on a test.
-constexpr size_t uniforms = 256, predicates = uniforms + 64, uniform_predicates = predicates + 8,
-                 all_values = uniform_predicates + 8;
-using Values = std::bitset<all_values>;
-
-size_t value_of(const Operand& o) {
-    const size_t first = o.kind == Kind::reg ? (o.uniform ? uniforms : 0)
-                                             : (o.uniform ? uniform_predicates : predicates);
-    return first + size_t(o.number);
-}
-
-bool is_value(const Operand& o) {
-    return (o.kind == Kind::reg || o.kind == Kind::predicate) && o.number >= 0;
-}
 
 // The largest number of instructions of a loop that waits for a value that another thread writes.
 constexpr uint32_t longest_wait = 64;
@@ -44,7 +27,8 @@ bool tests(const sim::Traits& in) { return in.tests_mbarrier || in.requests_regi
 // analysis/contention.hpp.)
 bool polls(const Instruction& in) {
     if (in.code == OpCode::LDG || in.code == OpCode::LD) return in.has("STRONG");
-    const bool atomic = has(in, trait::atomic) && !has(in, trait::mbarrier | trait::no_result);
+    const bool atomic =
+        has_trait(in, trait::atomic) && !has_trait(in, trait::mbarrier | trait::no_result);
     if (!atomic || in.has("CAST") || in.operands.size() < 2) return false;
     if (in.has("CAS") || in.has("EXCH")) {
         const Operand& old = in.operands[in.operands[0].kind == Kind::predicate ? 1 : 0];
@@ -52,104 +36,6 @@ bool polls(const Instruction& in) {
     }
     const Operand& last = in.operands.back();
     return (in.has("ADD") || in.has("OR")) && last.kind == Kind::reg && last.number < 0;
-}
-
-bool is_guarded(const Instruction& in) {
-    return in.guard.kind == Kind::predicate && !(in.guard.number < 0 && !in.guard.negated);
-}
-
-// The results of an instruction are among its first operands. The first `certain` operands are
-// results. The operands after them, up to number `possible`, are results or sources.
-struct Results {
-    size_t certain = 0, possible = 0;
-};
-
-// Comparisons (ISETP, FSETP, ...) and PLOP3 have two predicates as results. If the first operand is
-// a register, predicates after it are carries (IADD3 R0, P0, R2, R3, R4). Otherwise, a register
-// after a predicate may be a result (SHFL P0, R0, R2) or a source (FCHK P0, R0, R2).
-Results results_of(const Instruction& in) {
-    const std::vector<Operand>& all = in.operands;
-    if (has(in, trait::no_result) || all.empty()) return {};
-    const auto is = [&](size_t n, Kind kind) { return n < all.size() && all[n].kind == kind; };
-    if (is(0, Kind::predicate)) {
-        if (has(in, trait::two_predicates)) return {2, 2};
-        return {1, is(1, Kind::reg) ? 2u : 1u};
-    }
-    const size_t most = in.code == OpCode::VOTE || in.code == OpCode::VOTEU ? 2 : 3;
-    size_t n = 1;
-    while (n < most && is(n, Kind::predicate)) ++n;
-    return {n, n};
-}
-
-// Returns the largest number of registers that a result or a source can have.
-size_t width_of(const Instruction& in, bool is_result) {
-    const sim::Pipe pipe = sim::operation(in.code).pipe;
-    if (pipe == sim::Pipe::tensor) return has(in, trait::warpgroup) ? 128 : 8;
-    if (in.has("128") || has(in, trait::matrix | trait::texture) || in.code == OpCode::TXQ)
-        return 4;
-    const bool doubles = pipe == sim::Pipe::fp64 || in.code == OpCode::DSETP || in.has("F64");
-    const bool pairs = in.has("64") || in.has("U64") || in.has("S64") || in.has("TRANS64");
-    const bool products = in.has("WIDE") || (in.has("HI") && in.code == OpCode::IMAD && !is_result);
-    const bool others = in.code == OpCode::CS2R || in.code == OpCode::LEPC;
-    return doubles || pairs || products || others ? 2 : 1;
-}
-
-// Returns the smallest number of registers that a result can have.
-size_t least_width_of(const Instruction& in) {
-    using enum OpCode;
-    const bool loads =
-        in.code == LDG || in.code == LDS || in.code == LDL || in.code == LD || in.code == LDC;
-    if (in.has("WIDE") || ((loads || in.code == ULDC) && in.has("64"))) return 2;
-    return loads && in.has("128") ? 4 : 1;
-}
-
-// Returns the number of consecutive uniform registers that belong to an address operand. Those of a
-// copy are the address, the mbarrier and the coordinates.
-size_t group_of(const Instruction& in, const Operand& o) {
-    if (has(in, trait::warpgroup)) return 4;  // two descriptors
-    // The second operand is a tensor map. The first is the address in shared memory. If the copy is
-    // to shared memory, an mbarrier follows. Then come the coordinates.
-    using enum OpCode;
-    if (in.code == UTMALDG || in.code == UTMASTG || in.code == UTMAPF || in.code == UTMACCTL) {
-        if (&o != in.operands.data() || in.modifiers.empty()) return 2;
-        const size_t rank = size_t(std::clamp(in.modifiers[0][0] - '0', 1, 5));
-        return (in.code == UTMALDG ? 2 : 1) + rank;
-    }
-    return in.code == UBLKCP || in.code == UBLKPF ? 2 : 1;  // an address and an mbarrier
-}
-
-// Returns true if the instruction's operand uses one of these values. An operand that is a register
-// stands for `width` consecutive registers.
-bool is_any(const Instruction& in, const Operand& o, const Values& values, size_t width) {
-    if (is_value(o)) {
-        if (o.kind == Kind::predicate) return values[value_of(o)];
-        const size_t end = o.uniform ? predicates : uniforms;
-        for (size_t n = value_of(o); n < std::min(end, value_of(o) + width); ++n)
-            if (values[n]) return true;
-        return false;
-    }
-    // Returns true if one of `count` consecutive registers of an address is one of the values.
-    const auto are = [&](int32_t first, size_t offset, size_t count) {
-        for (size_t n = 0; first >= 0 && n < count; ++n)
-            if (values[offset + size_t(first) + n]) return true;
-        return false;
-    };
-    return are(o.base, 0, o.wide ? 2 : 1) ||
-           are(o.uniform_base, uniforms, std::max<size_t>(o.wide_uniform ? 2 : 1, group_of(in, o)));
-}
-
-// Returns true if the instruction may write one of the registers of an address.
-bool changes_address(const Instruction& in, const Operand& address) {
-    Values values;
-    const size_t results = std::min(results_of(in).possible, in.operands.size());
-    for (size_t n = 0; n < results; ++n) {
-        const Operand& o = in.operands[n];
-        if (!is_value(o) || o.kind == Kind::predicate) continue;
-        const size_t end = o.uniform ? predicates : uniforms;
-        for (size_t v = value_of(o); v < std::min(end, value_of(o) + width_of(in, true)); ++v)
-            values.set(v);
-    }
-    return is_any(in, address, values, 1);
 }
 
 // Returns true for a store, of any memory space.
@@ -166,7 +52,7 @@ std::vector<bool> repeated_loads(const Code& code) {
     std::vector<bool> repeated(all.size(), false);
     const auto hides_a_load = [](const Instruction& in) {
         using enum OpCode;
-        return writes_memory(in) || has(in, trait::atomic | trait::block_barrier) ||
+        return writes_memory(in) || has_trait(in, trait::atomic | trait::block_barrier) ||
                in.code == LDGSTS || in.code == CALL || in.code == RET;
     };
     for (size_t last = 0; last < all.size(); ++last) {
@@ -182,7 +68,7 @@ std::vector<bool> repeated_loads(const Code& code) {
             if (in.operands.size() < 2) continue;
             repeated[at] =
                 repeated[at] || std::ranges::none_of(loop, [&](const Instruction& other) {
-                    return changes_address(other, in.operands[1]);
+                    return is_any(in, in.operands[1], written_by(other), 1);
                 });
         }
     }
@@ -233,7 +119,7 @@ class Flow {
         std::vector<uint32_t> branches;
         for (uint32_t i = 0; i < size_; ++i) {
             const bool is_branch = blocks_[i].successors.size() + blocks_[i].leaves >= 2;
-            if (is_branch && reads(i, before_[i])) branches.push_back(i);
+            if (is_branch && reads(code_.instructions[i], before_[i])) branches.push_back(i);
         }
         return branches;
     }
@@ -337,16 +223,6 @@ class Flow {
         return true;
     }
 
-    // Returns true if the instruction reads one of these values.
-    [[nodiscard]] bool reads(uint32_t i, const Values& values) const {
-        const Instruction& in = code_.instructions[i];
-        if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
-        if (in.code == OpCode::P2R && (values >> predicates).any()) return true;
-        for (size_t n = results_of(in).certain; n < in.operands.size(); ++n)
-            if (is_any(in, in.operands[n], values, width_of(in, false))) return true;
-        return false;
-    }
-
     // Returns true for the ELECT of a loop in which the lanes start copies one by one
     // (lift_bulk.cpp):
     //    @P0 ELECT P1, URZ, PT ... @P0 BRA.U.ANY `(to the ELECT)
@@ -374,23 +250,16 @@ class Flow {
         const Instruction& in = code_.instructions[i];
         Values values = before_[i];
         const Results results = results_of(in);
-        const bool spreads = depends_[i] || tests_[i] || reads(i, values) || loads_dependent(in);
+        const bool spreads = depends_[i] || tests_[i] || reads(in, values) || loads_dependent(in);
         if (spreads && follows_memory_ && stores(in))
             (in.code == OpCode::STL ? local_ : shared_) = true;
         if (spreads && in.code == OpCode::BAR) voted_ = true;
-        if (spreads && in.code == OpCode::R2P)
-            for (size_t v = predicates; v < all_values; ++v) values.set(v);
+        if (spreads && in.code == OpCode::R2P) values |= written_by(in);
         for (size_t n = 0; n < std::min(results.possible, in.operands.size()); ++n) {
-            const Operand& o = in.operands[n];
-            if (!is_value(o)) continue;
             const bool overwrites = n < results.certain && (!is_guarded(in) || elects_each(i));
-            if (!spreads && !overwrites) continue;
-            const size_t most = spreads ? width_of(in, true) : least_width_of(in);
-            const size_t end = o.kind == Kind::predicate ? value_of(o) + 1
-                               : o.uniform               ? predicates
-                                                         : uniforms;
-            for (size_t v = value_of(o); v < std::min(end, value_of(o) + most); ++v)
-                values.set(v, spreads);
+            if (spreads || overwrites)
+                set(values, in.operands[n], spreads ? width_of(in, true) : least_width_of(in),
+                    spreads);
         }
         return values;
     }
