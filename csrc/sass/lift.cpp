@@ -273,6 +273,7 @@ void Lifter::link() {
     program_.functions[0].register_bytes = round_up(frame_.bytes, sim::slot_alignment);
     program_.functions[0].local_bytes = program_.local_bytes;
     sim::find_segments(program_);
+    join_sums();
     find_families();
     sim::find_spins(program_);
 }

@@ -129,8 +129,10 @@ void Lifter::imad(const Instruction& in) {
     if (out != no_operand) unsupported("a carry out");
     const auto is_one = [](const Operand& o) { return o.kind == Kind::integer && o.bits == 1; };
     if (carry != no_operand) {
-        if (is_one(b))
-            machine(MachineOp::add_carry, {d, word(a), word(c), no_operand, no_operand, carry},
+        const bool is_sum = is_one(b) || is_zero(a) || is_zero(b);
+        if (is_sum)
+            machine(MachineOp::add_carry,
+                    {d, is_one(b) ? word(a) : constant(0), word(c), no_operand, no_operand, carry},
                     sim::CarryOperand{});
         else
             machine(MachineOp::multiply_add_carry, {d, word(a), word(b), word(c), carry});

@@ -112,9 +112,9 @@ uint8_t Lifter::family_of(const Operand& address, Space space) {
 
 // Finds out when the strides of address registers change (sim/lane_strides.hpp). In machine code,
 // each address register is a family of its own. So the stride changes whenever an instruction
-// writes the register. result() notes what instructions write, with these exceptions: results of
-// textures, of functions outside the code, and of products of warpgroups. A program with such
-// instructions gets no families.
+// writes the register, unless it is a sum that keeps the stride (find_family_of_sum). result()
+// notes what instructions write, with these exceptions: results of textures, of functions outside
+// the code, and of products of warpgroups. A program with such instructions gets no families.
 void Lifter::find_families() {
     const bool has_others = std::ranges::any_of(program_.instructions, [](const auto& info) {
         return info.traits.texture || info.traits.warpgroup;
@@ -134,6 +134,8 @@ void Lifter::find_families() {
         }
     }
     families.renewed = families.changed;
+    for (Op& op : program_.ops)
+        if (op.is<sim::WideSum>()) find_family_of_sum(op);
     find_family_changes(families, 0, 0);
 }
 

@@ -10,6 +10,8 @@
 
 #include <initializer_list>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -185,6 +187,19 @@ class Lifter : private sim::Emitter {
     void difference(const Instruction& in);
     void dot_product(const Instruction& in);
     void pack_integers(const Instruction& in);
+
+    // Defined in lift_sums.cpp.
+    struct SumOfPairs {
+        uint32_t upper;  // the number of the instruction that adds the upper words
+        uint32_t place;  // the number of the instruction at whose place all is computed
+    };
+    void join_sums();
+    [[nodiscard]] const Op* sum_of_words(uint32_t instruction) const;
+    [[nodiscard]] std::optional<SumOfPairs> sum_of_pairs(uint32_t lower,
+                                                         const std::set<uint32_t>& targets) const;
+    void find_family_of_sum(Op& op) const;
+    [[nodiscard]] int32_t general_register(Locator at) const;
+    [[nodiscard]] bool is_uniform(Locator at) const;
 
     // Defined in lift_floating.cpp.
     void floating(const Instruction& in);

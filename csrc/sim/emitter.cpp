@@ -111,6 +111,11 @@ void Emitter::find_family_changes(const AddressFamilies& families, uint32_t firs
         if (instruction >= families.changed.size()) return Program::FamilyChanges{};
         return Program::FamilyChanges{families.changed[instruction], families.renewed[instruction]};
     };
+    // Returns the family whose stride an op sets, as a set.
+    const auto set_by = [](const Op& op) {
+        const bool sets = op.is<WideSum>() && op.get<WideSum>().to != AddressFamilies::none;
+        return sets ? uint64_t{1} << op.get<WideSum>().to : 0;
+    };
     uint64_t renewed = 0;
     for (uint32_t i = first_op; i < ops.size(); ++i) {
         Op& op = ops[i];
@@ -123,16 +128,27 @@ void Emitter::find_family_changes(const AddressFamilies& families, uint32_t firs
             const bool of_whole_warp =
                 op.guard == no_operand && program_.instructions[op.pc].space != ptx::Space::generic;
             if (of_whole_warp) renewed &= ~family;
+        } else if (set_by(op)) {
+            auto& sum = op.get<WideSum>();
+            const uint64_t from = uint64_t{1} << sum.from;
+            sum.from_renewed = renewed & from;
+            renewed &= ~from;
         }
-        renewed = op.control == Control::none ? renewed | changes_of(op).renewed : 0;
+        renewed |= changes_of(op).renewed;
+        renewed = op.control == Control::none ? renewed & ~set_by(op) : 0;
     }
     program_.family_changes.resize(ops.size());
     Program::FamilyChanges following;
+    uint64_t set_later = 0;
     for (uint32_t i = uint32_t(ops.size()); i-- > first_op;) {
-        if (ops[i].control != Control::none) following = {};
+        if (ops[i].control != Control::none) {
+            following = {};
+            set_later = 0;
+        }
+        set_later |= set_by(ops[i]);
         const Program::FamilyChanges own = changes_of(ops[i]);
         following.changed |= own.changed;
-        following.renewed |= own.renewed;
+        following.renewed |= own.renewed & ~set_later;
         program_.family_changes[i] = following;
     }
 }

@@ -68,7 +68,8 @@ enum class MachineOp : uint8_t {
     in_window,
     add_word_to_pair,
     add_pairs,
+    add_wide,
 };
-inline constexpr size_t machine_ops = size_t(MachineOp::add_pairs) + 1;
+inline constexpr size_t machine_ops = size_t(MachineOp::add_wide) + 1;
 
 }  // namespace coalesce::sim

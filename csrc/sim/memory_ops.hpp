@@ -56,15 +56,10 @@ template <class A>
     return different ? LaneStrides::irregular : int64_t(std::make_signed_t<A>(stride));
 }
 
-// Returns the stride of the op's address register in a full warp. If the stride of the register's
-// family is not known or no longer valid, calls find() to determine it, and stores it.
+// Returns the stride of the op's address register in a full warp.
 template <class Find>
 inline int64_t known_stride(Warp& w, const Op& op, Find&& find) {
-    const MemoryOperand& at = op.memory();
-    if (w.strides.knows(at.family) && !at.family_renewed) return w.strides.stride[at.family];
-    const int64_t stride = find();
-    w.strides.keep(at.family, stride);
-    return stride;
+    return w.strides.of(op.memory().family, op.memory().family_renewed, find);
 }
 
 // Sets w.address to the address register plus the offset. The register has 32 or 64 bits.

@@ -17,6 +17,7 @@
 #endif
 
 #include "sim/memory_ops.hpp"
+#include "sim/pair_strides.hpp"
 #include "sim/repetition.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
@@ -43,23 +44,6 @@ struct AccessedRange {
 // The largest stride for which these handlers are used. With a larger stride, the end of an
 // AccessedRange could exceed 64 bits.
 inline constexpr int64_t max_stride = int64_t{1} << 48;
-
-// Returns the stride of addresses that are in pairs of 32-bit registers. If the stride is not
-// constant, or if the upper words of the addresses are not all equal, returns `irregular`.
-inline int64_t stride_of_pairs(const uint32_t* a) {
-    const uint32_t* const upper = a + warp_size;
-    const uint32_t first = a[0], stride = a[1] - first, above = upper[0];
-    uint32_t different = 0;
-    if (stride == 0) {  // this case is frequent, and needs no multiplications
-        for (int i = 0; i < warp_size; ++i) different |= (a[i] ^ first) | (upper[i] ^ above);
-        return different ? LaneStrides::irregular : 0;
-    }
-    for (int i = 0; i < warp_size; ++i)
-        different |= (a[i] ^ (first + uint32_t(i) * stride)) | (upper[i] ^ above);
-    if (different) return LaneStrides::irregular;
-    const int64_t last = first + int64_t{int32_t(stride)} * (warp_size - 1);
-    return last >= 0 && last <= UINT32_MAX ? int32_t(stride) : LaneStrides::irregular;
-}
 
 // Returns the stride of a full warp's addresses, if the lanes access words at a constant stride.
 template <Watch watch, class A>

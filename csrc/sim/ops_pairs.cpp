@@ -7,6 +7,7 @@
 #include "sim/memory.hpp"
 #include "sim/ops.hpp"
 #include "sim/ops_machine.hpp"
+#include "sim/pair_strides.hpp"
 
 namespace coalesce::sim::COALESCE_ISA {
 
@@ -48,6 +49,73 @@ void pair_sign(Warp& w, const Op& op) {
 inline WordPair add_words(uint32_t low, uint32_t high, const uint32_t* c, int i) {
     const uint32_t sum = low + c[i];
     return {sum, high + c[next_register + i] + (sum < low)};
+}
+
+// Adds a value that is the same in all lanes to addresses with a constant stride (operands as for
+// add_wide). The address of lane 0 and the stride are enough for that, so no lane waits for the
+// addresses of an earlier sum. Returns false, and does nothing, if the stride is not constant, or
+// if the upper words of the result differ.
+inline bool add_to_addresses(Warp& w, const Op& op) {
+    const auto& sum = op.get<WideSum>();
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const int64_t stride =
+        w.strides.of(sum.from, sum.from_renewed, [=] { return stride_of_pairs(a); });
+    if (stride == LaneStrides::irregular) {
+        // After an addition, the upper words may be equal, and the addresses may have a stride.
+        w.strides.forget(uint64_t{1} << sum.to);
+        return false;
+    }
+    w.strides.keep(sum.to, stride);
+    const uint32_t first = a[0], low = first + *w.lanes<const uint32_t>(op.operand[2]);
+    const auto wraps = [=](int64_t word) {
+        return uint64_t(word + stride * (warp_size - 1)) > UINT32_MAX;
+    };
+    if (wraps(first) || wraps(low)) return false;
+    const uint32_t high = *w.lanes<const uint32_t>(op.operand[3]) +
+                          *w.lanes<const uint32_t>(op.operand[5]) + (low < first);
+    uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
+    uint32_t* const upper_d = w.lanes<uint32_t>(sum.upper);
+    const auto step = uint32_t(stride);
+    for (int i = 0; i < warp_size; ++i) d[i] = low + uint32_t(i) * step;
+    for (int i = 0; i < warp_size; ++i) upper_d[i] = high;
+    w.predicate(op.operand[4]) = low < first ? all_lanes : 0;
+    return true;
+}
+
+// Adds two 64-bit values, and stores the carry out of the lower words in the predicate of operand
+// 4. The lower words of the terms are operands 1 and 2, and the upper words are operands 3 and 5.
+// Operand 0 is the lower word of the result. The payload has the place of the upper word.
+void add_wide(Warp& w, const Op& op) {
+    const auto& sum = op.get<WideSum>();
+    const LaneMask mask = w.mask;
+    if (mask == all_lanes && sum.to != AddressFamilies::none && add_to_addresses(w, op)) return;
+    const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
+    const uint32_t* b = w.lanes<const uint32_t>(op.operand[2]);
+    const uint32_t* upper_a = w.lanes<const uint32_t>(op.operand[3]);
+    const uint32_t* upper_b = w.lanes<const uint32_t>(op.operand[5]);
+    uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
+    uint32_t* const upper_d = w.lanes<uint32_t>(sum.upper);
+    alignas(64) uint32_t carries[warp_size];  // the highest bit of a word is the carry
+    if (mask == all_lanes) {
+#pragma GCC ivdep
+        for (int i = 0; i < warp_size; ++i) {
+            const uint32_t x = a[i], low = x + b[i], carry = low < x ? ~uint32_t{0} : 0;
+            upper_d[i] = upper_a[i] + upper_b[i] - carry;
+            d[i] = low;
+            carries[i] = carry;
+        }
+        w.predicate(op.operand[4]) = lanes_with_highest_bit(carries);
+        return;
+    }
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) {
+        const uint32_t x = a[i], low = x + b[i], carry = low < x ? ~uint32_t{0} : 0;
+        const uint32_t high = upper_a[i] + upper_b[i] - carry;
+        upper_d[i] = has_lane(mask, i) ? high : upper_d[i];
+        d[i] = has_lane(mask, i) ? low : d[i];
+        carries[i] = carry;
+    }
+    store(w, op.operand[4], lanes_with_highest_bit(carries));
 }
 
 template <class T>
@@ -217,6 +285,7 @@ constexpr MachineHandler handlers[] = {
     {MachineOp::in_window, &in_window},
     {MachineOp::add_word_to_pair, &add_to_pair<false>},
     {MachineOp::add_pairs, &add_to_pair<true>},
+    {MachineOp::add_wide, &add_wide},
 };
 constexpr size_t first = size_t(MachineOp::join_pair);
 static_assert(are_in_order(handlers, first) && first + std::size(handlers) == machine_ops);

@@ -256,6 +256,15 @@ struct CarryOperand {
     uint8_t negated = 0, inverted = 0;
     Locator carry_in[2] = {no_operand, no_operand};  // the carries into a sum of three terms
 };
+// The payload of a 64-bit sum in machine code (sass/lift_sums.cpp).
+struct WideSum {
+    Locator upper = no_operand;  // the register for the upper words of the result
+    // If the result is an address with the same stride as the first term: the families of that term
+    // and of the result (lane_strides.hpp). Otherwise none. `from_renewed` is true if the stride of
+    // the first term may have changed, as in MemoryOperand.
+    uint8_t from = AddressFamilies::none, to = AddressFamilies::none;
+    bool from_renewed = false;
+};
 // The payload of an op that changes the sign of a double.
 struct SignOperand {
     bool negated = false, absolute = false;
@@ -295,7 +304,8 @@ class Payload {
              Branch, BranchTable, Call, Jump, BarrierOperand, ReconvergenceBarrier, WarpSync,
              ShuffleOperand, VoteOperand, ComparisonOperand, ConversionOperand, RoundingOperand,
              VideoOperand, TruthTables, ShiftOperand, SpecialRegister, Registers, AddressWindow,
-             AddedOffset, LocalAddress, CarryOperand, SignOperand, PredicateBits, ConstantBank>;
+             AddedOffset, LocalAddress, CarryOperand, WideSum, SignOperand, PredicateBits,
+             ConstantBank>;
     static constexpr uint8_t last_of_memory = Types::number<MatrixOperand>;
 
   public:
