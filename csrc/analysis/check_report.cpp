@@ -31,16 +31,9 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
         v.variable = true;
         const auto known = shapes.find(v.name);
         if (known != shapes.end()) {
-            v.shape = known->second.shape;
             v.item_bytes = known->second.item_bytes;
             v.type = known->second.type;
-            uint64_t whole = v.item_bytes;
-            for (int64_t& n : v.shape) {
-                // If the source does not give the number of elements, the launch determines it.
-                if (n < 0) n = int64_t(bytes / v.item_bytes);
-                whole *= uint64_t(n);
-            }
-            if (whole > bytes || whole + v.item_bytes <= bytes) v.shape.clear();
+            v.shape = sim::extents_in_memory(known->second.shape, v.item_bytes, bytes);
         }
         shared_variables_.push_back(std::move(v));
     };

@@ -325,6 +325,10 @@ void add_objects(py::module_& m) {
         py::arg("name"), py::arg("shape"), py::arg("item_bytes"), py::arg("offset"),
         py::arg("variable"),
         "The name of the element at a byte offset: \"a[1, 3]\", or \"tile[1][3]\" for a variable.");
+    m.def("extents_in_memory", &sim::extents_in_memory, py::arg("declared"), py::arg("item_bytes"),
+          py::arg("size"),
+          "The extents of a variable of that size; -1 in `declared` is an extent that follows from "
+          "the size. Empty if the declaration does not fit the size.");
 }
 
 }  // namespace

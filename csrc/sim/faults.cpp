@@ -44,6 +44,22 @@ std::string element(const Buffer& b, int64_t offset) {
     return text + "]";
 }
 
+std::vector<int64_t> extents_in_memory(std::vector<int64_t> declared, uint32_t item_bytes,
+                                       uint64_t bytes) {
+    uint64_t known = item_bytes;
+    int64_t* unknown = nullptr;
+    for (int64_t& n : declared) {
+        if (n >= 0)
+            known *= uint64_t(n);
+        else
+            unknown = &n;
+    }
+    if (known == 0) return {};
+    if (unknown) *unknown = int64_t(bytes / known);
+    const bool fits = unknown ? bytes >= known : bytes == known;
+    return fits ? declared : std::vector<int64_t>{};
+}
+
 std::string describe(const Buffer& b, int64_t offset) {
     const Buffer::Part* const part = b.part_at(offset);
     const bool view = part && part->bytes < b.bytes;

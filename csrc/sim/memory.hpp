@@ -207,6 +207,12 @@ void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t
 // Returns a name such as "b[64, 3]" for a byte offset from the start of a buffer, or "tile[64][3]"
 // if the buffer is a variable. The offset may be outside the buffer.
 [[nodiscard]] std::string element(const Buffer& buffer, int64_t offset);
+// Returns the extents of a variable that has `bytes` bytes in memory. `declared` has the extents in
+// the source; -1 stands for an extent that the source does not give, and that follows from the
+// size. The result is empty if the declaration does not fit the size. For example, a variable of
+// another kernel may have the same name.
+[[nodiscard]] std::vector<int64_t> extents_in_memory(std::vector<int64_t> declared,
+                                                     uint32_t item_bytes, uint64_t bytes);
 
 // Returns a description such as "`b` has shape (64, 32), float32". If the buffer contains several
 // arguments, it names the argument that is nearest to `offset`.

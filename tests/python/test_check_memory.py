@@ -225,6 +225,22 @@ def test_uninitialized(name):
     assert not check(source.replace("LIMIT", "128"), 1, 128, x, out)
 
 
+def test_uninitialized_element_of_a_dynamic_array_with_two_extents():
+    # The size of the launch gives the number of rows.
+    source = """
+        extern __shared__ float tile[][33];
+        __global__ void k(float *out) {
+            tile[0][threadIdx.x] = 1;
+            __syncthreads();
+            out[threadIdx.x] = tile[3][threadIdx.x % 8 + 5];
+        }"""
+    out = np.zeros(16, np.float32)
+    f = only(check(source, 1, 16, out, shared_bytes=4 * 33 * 4), "uninitialized")
+    assert f.title == "read of tile[3][5] before anything was written to it"
+    assert f.index == (3, 5)
+    assert f.details == ("`tile` has shape (4, 33), float, in shared memory",)
+
+
 def test_uninitialized_element_by_its_declaration():
     source = """
         template <int TILE> __global__ void k(float *out) {

@@ -10,13 +10,13 @@ PTX has only the size of a variable in bytes. Two features also need its type an
 from __future__ import annotations
 
 import ast
-import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from coalesce._core import sim
 from coalesce.cxx import declarations, definitions, element_types
 from coalesce.cxx.definitions import UNKNOWN
 
@@ -202,7 +202,4 @@ def extents_in_memory(declared: Shape, size: int) -> tuple[int, ...] | None:
     the size, return None. For example, a variable of another kernel may have the same name.
     """
     extents, item_bytes, _ = declared
-    if -1 in extents:
-        known = math.prod(n for n in extents if n != -1) * item_bytes
-        extents = tuple(size // known if n == -1 else n for n in extents)
-    return extents if math.prod(extents) * item_bytes == size else None
+    return tuple(sim.extents_in_memory(extents, item_bytes, size)) or None

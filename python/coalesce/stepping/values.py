@@ -6,6 +6,7 @@ GPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,7 @@ def _as_declared(data: Array, written: Array, declared: variables.Shape | None) 
         _, item_bytes, spelled = declared
         codes, _ = element_types(spelled)
         extents = variables.extents_in_memory(declared, data.size)
-        if codes and extents is not None:
+        if codes and extents is not None and math.prod(extents) * item_bytes == data.size:
             dtype, shape = np.dtype(codes[0]), extents
             if dtype.itemsize != item_bytes:  # a vector's components become the last axis
                 shape = (*shape, item_bytes // dtype.itemsize)
