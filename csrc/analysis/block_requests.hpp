@@ -194,6 +194,7 @@ class BlockRequests {
             wavefronts = 0;
         }
     };
+    static constexpr int requests_ahead = 24;  // requests that are prefetched
     // The array that an instruction accessed last, and the difference between an address in this
     // array and the relative address.
     struct Origin {
@@ -215,6 +216,8 @@ class BlockRequests {
         if (request->stride != stride || first - origin.difference != request->first ||
             !origin.has(first) || !origin.has(last))
             return false;
+        // Each warp reads a list of its own, and too slowly for the host to notice.
+        __builtin_prefetch(request + requests_ahead);
         own.proceed(request);
         return true;
     }
