@@ -5,7 +5,7 @@
 // the requests that an instruction sends to L2 depend neither on the other instructions nor on the
 // variant of the replay. They are computed once for all variants. The variant only decides in which
 // order the warps take turns. So the replay of a variant merges the requests of the warps, and
-// computes their times.
+// computes their times (model/turns.hpp).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "analysis/block_requests.hpp"
 #include "analysis/l1_replay.hpp"
 #include "model/block_schedule.hpp"
-#include "model/kept_memory.hpp"
+#include "model/turns.hpp"
 
 namespace coalesce::analysis {
 
@@ -27,22 +27,16 @@ class OnceReplay {
                                                               const std::vector<CacheSite>& sites,
                                                               size_t regions);
 
-    // The result is the same as that of L1Replay::run(), except that it adds no shifts.
+    // The result is the same as that of L1Replay::run(), except that it adds no shifts. If the
+    // block is large, the requests to L2 are not merged yet (ReplayedBlock::turns).
     [[nodiscard]] L1Result run(uint32_t variant, bool has_barriers) const;
 
   private:
-    // The requests of a warp to L2, in order. Here, Traffic::time has another meaning: the number
-    // of cycles until the next entry. It is 0 if the same instruction sends the next entry, too. A
-    // warp ends its turn at an entry whose time is not 0. An instruction without lines and a pause
-    // have an entry whose `count` is 0.
-    using OfWarp = std::vector<model::Traffic, model::KeptPages<model::Traffic>>;
-
     explicit OnceReplay(size_t sites) : misses_(sites) {}
 
-    std::vector<OfWarp> warps_;
+    std::shared_ptr<model::WarpTraffic> traffic_ = std::make_shared<model::WarpTraffic>();
     std::vector<Misses> misses_;     // by instruction
-    model::ReplayedBlock replayed_;  // without the traffic
-    size_t entries_ = 0;             // of all warps
+    model::ReplayedBlock replayed_;  // without requests to L2
 };
 
 }  // namespace coalesce::analysis

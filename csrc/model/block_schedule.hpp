@@ -25,11 +25,15 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "model/caches.hpp"
 #include "model/kept_memory.hpp"
 #include "model/l2_sample.hpp"
+#include "model/turns.hpp"
 
 namespace coalesce::model {
 
@@ -41,6 +45,7 @@ inline constexpr uint32_t line_region_bits = 37;
 struct ReplayedBlock {
     CacheCounts counts;
     std::vector<Traffic, KeptPages<Traffic>> traffic;
+    std::optional<Turns> turns;  // computes the requests to L2, if they are not stored in `traffic`
     uint32_t cycles = 0;
     uint64_t lines = 0;       // lines that were looked up in L1
     uint64_t lines_sent = 0;  // requests to L2, one for each line
@@ -81,18 +86,29 @@ class BlockSchedule {
     const Slice& run_slice();
 
   private:
+    // Computes the requests of a block.
+    struct Computed {
+        Turns turns;
+        std::vector<Traffic> taken;  // the last requests that `turns` has computed
+    };
     // A block that a multiprocessor is executing.
     struct Running {
         std::shared_ptr<const ReplayedBlock> filtered;
         std::vector<uint64_t> origins;
-        size_t next = 0;  // the next request
+        std::unique_ptr<Computed> computed;  // null if the requests are in `filtered->traffic`
+        size_t next = 0;                     // the next request in `filtered->traffic`
 
-        [[nodiscard]] bool has_request() const { return next < filtered->traffic.size(); }
+        [[nodiscard]] bool has_request() const {
+            return computed ? computed->turns.has_request() : next < filtered->traffic.size();
+        }
         // Returns the time of the next request. If there is none, returns the time at which the
         // block ends.
         [[nodiscard]] double next_event() const {
-            return double(has_request() ? filtered->traffic[next].time : filtered->cycles);
+            if (!has_request()) return double(filtered->cycles);
+            return double(computed ? computed->turns.time() : filtered->traffic[next].time);
         }
+        // Returns the next requests, up to the time `before`. They are valid until the next call.
+        std::span<const Traffic> take(uint64_t before);
     };
     // The blocks that a multiprocessor is executing, oldest first. Times are in cycles since the
     // start of a block. They are in vectors of their own, because most slices only advance them.
@@ -125,6 +141,8 @@ class BlockSchedule {
     std::deque<uint32_t> places_;  // the multiprocessor of each free slot
     std::vector<Multiprocessor> running_;
     std::vector<Ended> ended_;
+    // Has the last requests of blocks that ended in the current slice.
+    std::vector<std::unique_ptr<Computed>> ended_computed_;
     Slice slice_;
 };
 

@@ -1,6 +1,9 @@
 // Tests which blocks run on which multiprocessors, and which of their reads are merged.
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <random>
+
 #include "model/block_schedule.hpp"
 #include "model/request_coalescer.hpp"
 #include "model/time.hpp"
@@ -90,6 +93,57 @@ TEST(Traffic, JoinsEqualRequestsAtOneDistance) {
     EXPECT_TRUE(extend(80, 7, 0b0011));
     EXPECT_EQ(t.count, 3);
     for (const uint32_t n : {0u, 1u, 2u}) EXPECT_EQ(t.line_at(n), 100 - 10 * n);
+}
+
+// Blocks whose requests are stored, and blocks whose requests are computed when they are sent, must
+// send the same requests at the same times.
+TEST(BlockSchedule, ComputesTheRequestsOfWarpsThatTakeTurns) {
+    std::mt19937 random(5);
+    const auto traffic = std::make_shared<WarpTraffic>();
+    uint32_t cycles = 0;
+    for (const int requests : {200, 0, 350, 1, 90}) {
+        for (int n = 0; n < requests; ++n) {
+            const uint32_t entries = 1 + random() % 3;
+            for (uint32_t left = entries; left > 0; --left)
+                traffic->entries.push_back({.line = traffic->entries.size(),
+                                            .time = left > 1 ? 0 : entries,
+                                            .sectors = 0b1111,
+                                            .count = uint8_t(random() % 4 > 0)});
+            cycles += entries;
+        }
+        traffic->ends.push_back(traffic->entries.size());
+    }
+    for (const std::vector<uint32_t>& starts :
+         {std::vector<uint32_t>{0, 0, 0, 0, 0}, {3, 0, 40, 7, 40}, {500, 0, 0, 900, 0}}) {
+        const auto computed = std::make_shared<ReplayedBlock>();
+        computed->turns.emplace(traffic, starts);
+        computed->cycles = cycles;
+        const auto stored = std::make_shared<ReplayedBlock>();
+        Turns turns(traffic, starts);
+        turns.take(UINT64_MAX, stored->traffic);
+        EXPECT_EQ(turns.time(), cycles);
+        stored->cycles = cycles;
+        L2Sample all(0);
+        BlockSchedule one(*find_gpu("h200"), 2, all), other(*find_gpu("h200"), 2, all);
+        for (uint64_t block = 0; block < 140; ++block) {
+            one.start(block, computed);
+            other.start(block, stored);
+        }
+        size_t sent = 0;
+        while (!one.is_empty()) {
+            const auto &a = one.run_slice().requests, &b = other.run_slice().requests;
+            ASSERT_EQ(a.size(), b.size());
+            for (size_t n = 0; n < a.size(); ++n) {
+                EXPECT_EQ(a[n].traffic->line, b[n].traffic->line);
+                EXPECT_EQ(a[n].traffic->time, b[n].traffic->time);
+                EXPECT_EQ(a[n].multiprocessor, b[n].multiprocessor);
+                EXPECT_EQ(a[n].time, b[n].time);
+            }
+            sent += a.size();
+        }
+        EXPECT_TRUE(other.is_empty());
+        EXPECT_EQ(sent, 140 * stored->traffic.size());
+    }
 }
 
 TEST(BlockSchedule, LastsAsLongAsL2Needs) {
