@@ -180,8 +180,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
           uint32_t(std::clamp<uint64_t>((blocks_ + gpu.multiprocessors - 1) / gpu.multiprocessors,
                                         1, occupancy.blocks))),
       max_lines_(max_lines),
-      limit_(launch.block_count()),
-      atomics_(std::make_unique<model::AtomicUnits>()) {
+      limit_(launch.block_count()) {
     for (const sim::InstructionInfo& i : program.instructions) {
         using enum CacheSite::Effect;
         CacheSite::Effect effect = load;
@@ -196,6 +195,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
         has_atomics_ = has_atomics_ || effect == atomic;
         has_barriers_ = has_barriers_ || i.traits.block_barrier;
     }
+    if (has_atomics_) atomics_ = std::make_unique<model::AtomicUnits>();
     misses_.resize(sites_.size());
     first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);
 }
@@ -370,7 +370,9 @@ CacheResult CacheReplay::finish() {
     result.operations = double(operations_) / double(std::max<uint64_t>(1, warps_ended_));
     result.most_in_block = double(most_in_blocks_) / double(std::max<uint64_t>(1, blocks_ended_));
     result.most = double(most_);
-    result.atomics = atomics_->cycles() * double(blocks_) / double(std::max<uint64_t>(1, retired_));
+    if (atomics_)
+        result.atomics =
+            atomics_->cycles() * double(blocks_) / double(std::max<uint64_t>(1, retired_));
     c = machine_->counts();
     c.add(l1_counts_);
     if (retired_ == 0 || retired_ >= blocks_) return result;

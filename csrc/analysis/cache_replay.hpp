@@ -111,7 +111,8 @@ class CacheReplay {
     uint64_t most_in_blocks_ = 0;
     uint64_t most_ = 0;  // the most operations of one warp
 
-    std::unique_ptr<model::AtomicUnits> atomics_;  // has its own lock
+    // Null if the program has no atomics. It has its own lock.
+    std::unique_ptr<model::AtomicUnits> atomics_;
 
     // Protects the following members. A thread that needs both locks takes this one first.
     std::mutex machine_mutex_;
