@@ -133,7 +133,8 @@ class AddressSpace {
     // why.
     [[nodiscard, gnu::always_inline]] const Buffer* find(uint64_t address, uint64_t bytes,
                                                          uint16_t& hint) const {
-        if (hint < buffers_.size() && holds(buffers_[hint], address, bytes)) return &buffers_[hint];
+        const Buffer* const b = buffers_.data() + hint;
+        if (b < buffers_.data() + buffers_.size() && holds(*b, address, bytes)) return b;
         return search(address, bytes, hint);
     }
 
