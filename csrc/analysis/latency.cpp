@@ -34,13 +34,14 @@ class Walk {
           caches_(caches),
           miss_(std::min(1.0, work.from_l2 + work.from_dram)),
           dram_of_misses_(miss_ > 0 ? work.from_dram / (work.from_l2 + work.from_dram) : 0),
+          open_branches_(schedule.size() + 1),
           spent_(schedule.size()) {}
 
     double sum() {
         double total = 0;
         for (int n = 0; n < warps_tried; ++n) {
             now_ = {};
-            open_branches_.clear();
+            for (auto& branches : open_branches_) branches.clear();
             repeated_.assign(schedule_.size(), false);
             steps_ = 0;
             for (size_t i = 0; i < schedule_.size();) i = step(i);
@@ -60,7 +61,6 @@ class Walk {
     };
     // A forward branch that was passed, and whose target has not been reached yet.
     struct OpenBranch {
-        uint32_t target;
         double executed;  // how often the branch was executed
         State before;
     };
@@ -76,11 +76,12 @@ class Walk {
         // the code is executed rarely, or it does not continue here. The branches need not be
         // nested. For example, where an `else` part begins, the branch at the end of the `then`
         // part is still open.
-        for (auto branch = open_branches_.rbegin(); branch != open_branches_.rend(); ++branch) {
-            const bool seldom = i > 0 && 2 * executed(i - 1) < branch->executed;
-            if (branch->target == i && (seldom || schedule_[i - 1].ends)) now_ = branch->before;
+        std::vector<OpenBranch>& branches = open_branches_[i];
+        for (auto branch = branches.rbegin(); branch != branches.rend(); ++branch) {
+            const bool seldom = 2 * executed(i - 1) < branch->executed;
+            if (seldom || schedule_[i - 1].ends) now_ = branch->before;
         }
-        std::erase_if(open_branches_, [i](const OpenBranch& branch) { return branch.target <= i; });
+        branches.clear();
         ++steps_;
         if (counts_.instructions[i].executed == 0) return i + 1;
         const Schedule& s = schedule_[i];
@@ -94,7 +95,7 @@ class Walk {
         spent_[i] = now_.clock - start_clock;
         if (s.target == Schedule::no_branch) return i + 1;
         if (s.target > i) {
-            open_branches_.push_back({s.target, executed(i), now_});
+            open(s.target, {executed(i), now_});
         } else if (!repeated_[i]) {
             // Each pass through a loop normally passes its inner loops twice. With many nested
             // loops, this would take too many steps. When the limit of steps is reached, the second
@@ -105,6 +106,16 @@ class Walk {
             return s.target;
         }
         return i + 1;
+    }
+
+    // Adds a branch. At its target, an earlier branch that is executed as often or more often takes
+    // precedence. Such a branch is often the same one, passed in an earlier iteration of a loop.
+    // The new branch then has no effect. If it were added, the number of branches could double with
+    // each level of nested loops.
+    void open(uint32_t target, const OpenBranch& branch) {
+        std::vector<OpenBranch>& branches = open_branches_[target];
+        if (branches.empty() || branches.back().executed < branch.executed)
+            branches.push_back(branch);
     }
 
     void issue(size_t i, const Schedule& s) {
@@ -172,8 +183,8 @@ class Walk {
     const CacheResult* caches_;
     const double miss_, dram_of_misses_;
     State now_;
-    std::vector<OpenBranch> open_branches_;
-    std::vector<double> spent_;   // time spent at each instruction
+    std::vector<std::vector<OpenBranch>> open_branches_;  // by the numbers of their targets
+    std::vector<double> spent_;                           // time spent at each instruction
     std::vector<bool> repeated_;  // for each backward branch: true if it was already taken
     uint64_t steps_ = 0;          // steps of the current warp
     uint64_t random_ = 1;

@@ -2,6 +2,7 @@
 // instructions.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -198,6 +199,19 @@ TEST(Latency, CodeAfterAnExitIsReachedByABranch) {
     Code code;
     code.load(often, 0).branch(often, 4).use(60, 1).exit(60).use(40, 1).exit(40);
     EXPECT_DOUBLE_EQ(code.cycles(), often * 2 * step + 60 * (waits + step) + 40 * (waits + step));
+}
+
+// Code with many branches out of nested loops, such as arithmetic on large integers.
+TEST(Latency, BranchesOutOfNestedLoopsAreFollowedInAShortTime) {
+    constexpr uint32_t branches = 1500, loops = 12;
+    Code code;
+    for (uint32_t n = 0; n < branches; ++n) code.branch(often, branches + loops);
+    for (uint32_t n = 0; n < loops; ++n) code.branch(often, 0);
+    code.exit(often);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_GT(code.cycles(), 0);
+    // It takes milliseconds. It took a minute when each pass through a loop added the branches.
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 TEST(Latency, TheCacheReplayDecidesWhichCacheAnswers) {
