@@ -317,6 +317,27 @@ def test_shared_arrays_of_other_templates() -> None:
     }
 
 
+def test_shared_arrays_of_other_kernels() -> None:
+    """Several kernels of a file often have an array of the same name."""
+    source = """
+        __global__ void first(int *x);
+        __global__ void first(int *x) { __shared__ int s[64]; { __shared__ int own[2]; } }
+        template <int N> __global__ void second() { __shared__ float s[N][N + 1]; }
+        FUNCTION of_both() { __shared__ double both[4]; }
+        __global__ void third() { __shared__ double s[8]; of_both(); }
+    """
+    both = {"both": ((4,), 8, "double")}
+    assert shared_arrays(source, (), "first") == {
+        "s": ((64,), 4, "int"),
+        "own": ((2,), 4, "int"),
+        **both,
+    }
+    assert shared_arrays(source, (), "second<4>") == {"s": ((4, 5), 4, "float"), **both}
+    assert shared_arrays(source, (), "ns::third") == {"s": ((8,), 8, "double"), **both}
+    # It is not known which kernel runs.
+    assert set(shared_arrays(source)) == set(shared_arrays(source, (), "k")) == {"own", "both"}
+
+
 @pytest.mark.parametrize(
     ("mangled", "types"),
     [

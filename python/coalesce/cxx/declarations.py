@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from coalesce.cxx import element_types
 from coalesce.cxx.definitions import UNKNOWN, is_conditional, replacements
@@ -182,9 +183,53 @@ def is_in_kernel(text: str, place: int, expression: str | None) -> bool:
     `text` is a source without comments. The result is also False if another function with
     ``__device__`` or ``__global__`` begins between the kernel and `place`.
     """
-    name = (expression or "").partition("<")[0].split("::")[-1].strip()
-    before = [m.start() for m in re.finditer(r"\b__(?:global|device)__\b", text[:place])]
-    return bool(before) and any(k[1] == name and k[3] == before[-1] for k in _kernels(text))
+    return bool(expression) and kernel_around(text, place) == _name_of(expression)
+
+
+def is_in_other_kernel(text: str, place: int, expression: str | None) -> bool:
+    """Return whether position `place` is in another kernel than that of `expression`.
+
+    If the text has no kernel with the name in `expression`, the result is False.
+    """
+    name = _name_of(expression)
+    around = kernel_around(text, place)
+    return around not in ("", name) and any(body[0] == name for body in _bodies(text))
+
+
+def _name_of(expression: str | None) -> str:
+    """Return the name of a kernel without namespaces and template arguments."""
+    return (expression or "").partition("<")[0].split("::")[-1].strip()
+
+
+def kernel_around(text: str, place: int) -> str:
+    """Return the name of the kernel whose body contains position `place`, or "" if there is none.
+
+    The result is also "" if another function with ``__device__`` begins between the kernel and
+    `place`.
+    """
+    for name, start, end in _bodies(text):
+        if start < place < end:
+            return "" if "__device__" in text[start:place] else name
+    return ""
+
+
+@lru_cache(maxsize=8)
+def _bodies(text: str) -> tuple[tuple[str, int, int], ...]:
+    """Return the name of each kernel in a text, and where its body starts and ends."""
+    bodies = []
+    for _, name, parameters, mark in _kernels(text):
+        after = text.find(parameters, mark) + len(parameters)
+        opened = re.compile(r"[^;{}]*\{").match(text, after)
+        if opened is None:  # a declaration without a body
+            continue
+        depth, end = 1, len(text)
+        for brace in re.compile(r"[{}]").finditer(text, opened.end()):
+            depth += 1 if brace[0] == "{" else -1
+            if depth == 0:
+                end = brace.end()
+                break
+        bodies.append((name, opened.end(), end))
+    return tuple(bodies)
 
 
 def _kernels(text: str) -> list[tuple[str, str, str, int]]:

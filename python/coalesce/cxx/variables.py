@@ -55,9 +55,9 @@ def variables_of(
 
     The keys are the names of the variables, without namespaces. `source` is the CUDA C++ source,
     and `options` are the compiler's options. `qualifier` is a pattern for the words that mark the
-    variables. By default, these words are ``__device__``, ``__constant__`` and ``__managed__``. If
-    the variables are in a kernel template, `expression` is the instantiation of this template, such
-    as ``"tile<16>"``.
+    variables. By default, these words are ``__device__``, ``__constant__`` and ``__managed__``.
+    `expression` is the name of the kernel that runs. Variables in other kernels are left out. If
+    the kernel is a template, `expression` is its instantiation, such as ``"tile<16>"``.
     """
     text = declarations.bare(source)
     defined = definitions.replacements(text, options)
@@ -66,6 +66,8 @@ def variables_of(
     by_name: dict[str, DeclaredVariable] = {}
     for match in qualifier.finditer(text):
         at = match.start()
+        if declarations.is_in_other_kernel(text, at, expression):
+            continue
         start = max(text.rfind(c, max(0, at - 400), at) for c in ";{}>") + 1
         statement = text[start : _statement_end(text, match.end())]
         known = {**defined, **arguments}
@@ -174,10 +176,10 @@ def shared_arrays(
     """Return a dict from the name of each ``__shared__`` variable to its shape and type.
 
     A value is a tuple: the shape, the bytes per element, and the type. For example, the result is
-    ``{"tile": ((32, 33), 4, "float")}``. In a shape, -1 stands for an unknown extent. If the kernel
-    is a template, `expression` is the instantiation that runs, such as ``"tile<16>"``. A variable
-    is left out if its declaration cannot be read, or if the source has two different declarations
-    of it.
+    ``{"tile": ((32, 33), 4, "float")}``. In a shape, -1 stands for an unknown extent. `expression`
+    is the name of the kernel that runs. If the kernel is a template, it is the instantiation, such
+    as ``"tile<16>"``. A variable is left out if it is in another kernel, if its declaration cannot
+    be read, or if there are two different declarations of it.
     """
     return dict(_shared_arrays(source, tuple(options), expression))
 
