@@ -596,6 +596,33 @@ def test_members_of_classes_that_only_the_host_uses() -> None:
         assert list(out) == [72, 64, 96, 32, 64, 40, 32, 7]  # as GCC places them
 
 
+def test_functions_that_only_select_a_type(device: str) -> None:
+    source = """
+    typedef char yes;
+    struct no { char x[2]; };
+    template <class C> class HasTwice {
+        template <class U> static yes test(decltype(&U::twice));
+        template <class U> static no test(...);
+      public:
+        enum { value = sizeof(test<C>(0)) == sizeof(yes) };
+    };
+    template <class C> yes outside(decltype(&C::twice));
+    template <class C> no outside(...);
+    struct A { __device__ int twice(int x) { return 2 * x; } };
+    struct B {};
+    __global__ void k(int *out) {
+        out[0] = HasTwice<A>::value;
+        out[1] = HasTwice<B>::value;
+        out[2] = sizeof(outside<A>(0));
+        out[3] = sizeof(outside<B>(0));
+    }
+    int main() { k<<<1, 1>>>(nullptr); }
+    """
+    out = np.full(4, -1, np.int32)
+    coalesce.Kernel(source, device=device)[1, 1](out)
+    assert out.tolist() == [1, 0, 1, 2]
+
+
 @pytest.mark.parametrize("use", ["g.x.size()", "g.x[1]"])
 def test_a_member_for_the_host_that_a_kernel_uses_is_explained(use: str) -> None:
     source = f"""

@@ -276,9 +276,9 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
     if kind == "using":
         item.names = {"using " + re.sub(r"\s+", "", text[start:end])[14:].strip(";:")}
     elif kind == "function":
-        item.keepable = device or bool(words & _EVALUATED)
-        item.unmarked = not device
         item.names = _declared(node.child_by_field_name("declarator"), text)
+        item.keepable = device or bool(words & _EVALUATED) or _is_for_types(node, text)
+        item.unmarked = not device
     elif kind == "variable":
         item.keepable = device or bool(words & {"const", "constexpr"})
         for declarator in node.children_by_field_name("declarator"):
@@ -409,7 +409,8 @@ def _unmarked_members(
 ) -> Iterator[tuple[tuple[int, int], bool]]:
     """Yield member functions without a mark such as ``__device__``, and whether to remove each.
 
-    Host code is removed. A constexpr function is kept, because kernels can use it.
+    Host code is removed. A constexpr function is kept, because kernels can use it. A function that
+    only selects a type is kept, too.
     """
     for member in own.child_by_field_name("body").named_children:
         inner = member
@@ -431,7 +432,20 @@ def _unmarked_members(
                 and ("virtual" in words or not re.search(r"=\s*(?:default|delete)\s*;", head))
             )
         if function and not words & marks:
-            yield (member.start_byte, member.end_byte), not words & _EVALUATED
+            needed = words & _EVALUATED or ("static" in words and _is_for_types(inner, text))
+            yield (member.start_byte, member.end_byte), not needed
+
+
+def _is_for_types(function: Any, text: str) -> bool:
+    """Return whether a function has no body, and sizeof or decltype uses it.
+
+    Such a function is never called. It selects a type, as in ``sizeof(test<T>(0)) == sizeof(yes)``.
+    """
+    if function.child_by_field_name("body") is not None:
+        return False
+    names = _declared(function.child_by_field_name("declarator"), text)
+    use = r"\b(?:sizeof|decltype)\s*\([^;{}]*\b%s\s*[<(]"
+    return any(re.search(use % name, text) for name in names)
 
 
 def _stand_ins(own: Any, text: str, marks: set[str]) -> Iterator[tuple[int, int, str]]:
