@@ -896,6 +896,18 @@ def test_headers_with_host_code_beside_a_kernel(tmp_path: Path, device: str) -> 
     assert x[0] == 7
 
 
+def test_mistakes_in_headers_with_host_code(tmp_path: Path) -> None:
+    """The error lists only the mistake, not the host code, which is left out."""
+    (tmp_path / "sizes.h").write_text(
+        "int for_the_host(int n);\n__device__ int twice(int n) { return 2 * m; }\n"
+    )
+    source = '#include "sizes.h"\n__global__ void k(int *x) { *x = twice(*x); }\n'
+    with pytest.raises(coalesce.CompileError) as raised:
+        coalesce.Kernel(source, options=[f"-I{tmp_path}"], device="sim")
+    assert 'sizes.h(2): error: identifier "m" is undefined' in str(raised.value)
+    assert "for_the_host" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("source", "entry", "advice"),
     [

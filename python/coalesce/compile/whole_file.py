@@ -111,7 +111,10 @@ def _is_of_removal(error: CompileError, first: CompileError) -> bool:
     """
     if "catastrophic error" in str(first):
         return False
-    before, after = (set(_ERROR_LINE.findall(str(e))) for e in (first, error))
+    # The two compilations may name the folder of a header differently.
+    before, after = (
+        {line.rpartition("/")[2] for line in _ERROR_LINE.findall(str(e))} for e in (first, error)
+    )
     return not after <= before
 
 
