@@ -103,6 +103,11 @@ def test_an_error_is_the_compilers_log_with_the_line() -> None:
             [],
             "k has 80000 bytes of static shared memory; at most 49152 bytes are allowed",
         ),
+        (
+            "__constant__ float a[16384], b[2]; __global__ void k(float *x) { *x = a[int(*b)]; }",
+            [],
+            "variables of the source have 65544 bytes; at most 65536 bytes are allowed",
+        ),
     ],
 )
 def test_errors_give_advice(source: str, options: list[str], message: str) -> None:

@@ -40,6 +40,7 @@ def error_message(title: str, log: str, architectures: Sequence[int]) -> str:
     """
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
     advice += [*for_pasted_text(log), *_template_arguments(log), *_shared_memory(log)]
+    advice += _constant_memory(log)
     if 'error: expected a ";"' in log:
         advice.append('If a ";" is missing, it is often missing at the end of the line before.')
     if "Loop in catastrophic error processing" in log:
@@ -194,6 +195,19 @@ def _shared_memory(log: str) -> Iterator[str]:
             f"{int(most, 16)} bytes are allowed. For more, declare the array as extern __shared__, "
             "and pass its size as shared_bytes of the launch."
         )
+
+
+def _constant_memory(log: str) -> list[str]:
+    """Return advice for a source with too many ``__constant__`` variables."""
+    match = re.search(r"too much global constant data \((0x\w+) bytes, (0x\w+) max\)", log)
+    if match is None:
+        return []
+    used, most = (int(number, 16) for number in match.groups())
+    advice = (
+        f"The __constant__ variables of the source have {used} bytes; at most {most} bytes are "
+        "allowed. Declare large arrays as __device__, or pass them as const arguments."
+    )
+    return [advice]
 
 
 def _removed(log: str) -> list[str]:
