@@ -54,6 +54,19 @@ def test_only_the_lanes_outside_are_named():
     assert "(60, 0, 0) in block (0, 0, 0) and 3 other threads, lanes 28-31 of their warp" in message
 
 
+def test_lanes_at_equal_distances_are_named_briefly():
+    source = """__global__ void some(int *a, unsigned lanes) {
+        if (lanes >> threadIdx.x & 1) a[threadIdx.x + 1] = 1;
+    }"""
+    for lanes, named in (
+        (0x22222222, "7 other threads, lanes 1, 5, ..., 29 of their warp"),
+        (0x80008000, "1 other thread, lanes 15, 31 of their warp"),
+        (0x11110100, "4 other threads, lanes 8, 16, 20, 24, 28 of their warp"),
+        (0x80000000, "block (0, 0, 0), lane 31 of its warp"),
+    ):
+        assert named in fault(source, np.zeros(1, np.int32), lanes)
+
+
 def test_write_before_the_start():
     source = """__global__ void before(double *a) { a[int(threadIdx.x) - 2] = 1; }"""
     message = fault(source, np.zeros((4, 8)))
