@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -403,6 +404,9 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(program: Program, tmp_p
     lines = program.lines()
     done = program.run("--check", "--json", tmp_path / "r.json")
     assert done.returncode == 3
+    assert re.search(
+        r"^  read: line \d+ of program\.cu:   x\[threadIdx\.x\] = s", done.stderr, re.MULTILINE
+    )
     report = json.loads((tmp_path / "r.json").read_text())
     kinds = {f["kind"] for launch in report["checked"] for f in launch["findings"]}
     assert kinds == {"uninitialized", "race"}

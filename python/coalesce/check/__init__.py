@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import Any, Literal, overload
 
 from coalesce.common.errors import CoalesceError
@@ -316,8 +317,13 @@ def _access(fields: dict[str, Any] | None) -> Access | None:
 def _place(access: Access) -> str:
     if not access.line:
         return access.instruction
-    where = f"line {access.line}" + (f" of {access.file}" if access.file else "")
+    where = f"line {access.line}" + (f" of {file_name(access)}" if access.file else "")
     return f"{where}:   {access.text}" if access.text else where
+
+
+def file_name(access: Access) -> str:
+    """Return the file of an access without its folders. With them, a line would be too long."""
+    return PurePath(access.file).name
 
 
 def _thread(access: Access) -> str:

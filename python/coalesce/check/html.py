@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coalesce.check import file_name
 from coalesce.render.markup import BAD, FAINT, GOOD, MONO, cell, joined, row, table, tag
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _finding(finding: Finding) -> Markup:
 def _access(access: Access) -> Markup:
     line = f"line {access.line}" if access.line else ""
     if access.file:
-        line += f" of {access.file}"
+        line += f" of {file_name(access)}"
     code = access.text or access.instruction
     return row(
         [
