@@ -368,3 +368,9 @@ def test_an_instruction_limit_stops_the_simulator() -> None:
     k = coalesce.Kernel(source, device="sim", instruction_limit=100_000)
     with pytest.raises(LaunchError):
         k[1, 32](np.zeros(1, np.int32))
+
+
+def test_arguments_have_no_names() -> None:
+    kernel = coalesce.Kernel("__global__ void k(int *x, int n) { *x = n; }", device="sim")
+    with pytest.raises(TypeError, match=r"k\(int \*x, int n\) .* in this order, without `n=`"):
+        kernel[1, 1](np.zeros(1, np.int32), n=3)

@@ -346,8 +346,19 @@ class BaseKernel:
         return cuda.launcher(function, grid, block, shared, parameters, slow, stream)
 
     def _call(
-        self, grid: Extent, block: Extent, shared: int, stream: int | None, *arguments: Any
+        self,
+        grid: Extent,
+        block: Extent,
+        shared: int,
+        stream: int | None,
+        *arguments: Any,
+        **named: Any,
     ) -> None:
+        if named:
+            raise TypeError(
+                f"the arguments of {self.signature} have no names in a launch; pass them in this "
+                f"order, without `{next(iter(named))}=`"
+            )
         self._run(grid, block, shared, arguments, stream=stream)
 
     def _run(
