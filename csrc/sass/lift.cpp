@@ -300,7 +300,7 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
             {&Lifter::bits,
              {"POPC", "UPOPC", "FLO", "UFLO", "BREV", "UBREV", "IABS", "SGXT", "USGXT"}},
             {&Lifter::bmsk, {"BMSK", "UBMSK"}},
-            {&Lifter::p2r, {"P2R"}},
+            {&Lifter::p2r, {"P2R", "UP2UR"}},
             {&Lifter::r2p, {"R2P"}},
             {&Lifter::floating, {"FADD", "FMUL", "FFMA"}},
             {&Lifter::fsetp, {"FSETP"}},

@@ -470,9 +470,12 @@ void Lifter::bmsk(const Instruction& in) {
 void Lifter::p2r(const Instruction& in) {
     const uint8_t shift = in.has("B1") ? 8 : in.has("B2") ? 16 : in.has("B3") ? 24 : 0;
     only(in, {"B1", "B2", "B3"});
-    expect(in, 1, "PR");
+    expect(in, 1, uniform_ ? "UPR" : "PR");
+    Operand first;  // P0 or UP0
+    first.uniform = uniform_;
+    first.number = 0;
     machine(MachineOp::predicates_to_word,
-            {result(operand(in, 0)), predicates_ << 1, word(operand(in, 2))},
+            {result(operand(in, 0)), predicate_at(first), word(operand(in, 2))},
             sim::PredicateBits{uint32_t(operand(in, 3).bits), shift});
 }
 

@@ -107,7 +107,8 @@ bool is_any(const Instruction& in, const Operand& o, const Values& values, size_
 
 bool reads(const Instruction& in, const Values& values) {
     if (in.guard.kind == Kind::predicate && is_any(in, in.guard, values, 1)) return true;
-    if (in.code == OpCode::P2R && (values >> predicate_values).any()) return true;
+    if ((in.code == OpCode::P2R || in.code == OpCode::UP2UR) && (values >> predicate_values).any())
+        return true;
     for (size_t n = results_of(in).certain; n < in.operands.size(); ++n)
         if (is_any(in, in.operands[n], values, width_of(in, false))) return true;
     return false;
