@@ -139,6 +139,20 @@ void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::param) return check_parameter(w, e);
 }
 
+namespace {
+
+bool of_same_warp(const Stamp& a, const Stamp& b) { return a.block == b.block && a.warp == b.warp; }
+
+// Returns one read for two reads by a warp. It has two of their lanes, and the earlier time.
+Stamp merged(const Stamp& earlier, Stamp later) {
+    if (later.extra == later.lane)
+        later.extra = earlier.lane != later.lane ? earlier.lane : earlier.extra;
+    later.time = earlier.time;
+    return later;
+}
+
+}  // namespace
+
 // Returns true if the read is certainly correct, and the cell need not be changed. The other checks
 // of the read can then be skipped. This test is fast, and it succeeds for nearly every read.
 bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
@@ -153,15 +167,16 @@ bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) 
                r.lane == at.me.lane && r.extra == other;
     };
     if (same(a) || same(b)) return true;
-    // A cell keeps two reads by different warps. If neither of the kept reads is by this warp, this
-    // read need not be kept. A later write that races with this read then also races with one of
-    // the kept reads. There is one exception: if both kept reads are by the same other block,
-    // read() replaces one of them by this read.
+    // A cell keeps two reads by different warps, if there are such reads. If neither of the kept
+    // reads is by this warp, this read need not be kept. A later write that races with this read
+    // then also races with one of the kept reads. There is one exception: if both kept reads are by
+    // the same other block, read() replaces one of them by this read.
     const auto elsewhere = [&](const Stamp& r) {
         return r.time &&
                (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
     };
-    return elsewhere(a) && elsewhere(b) && (a.block != b.block || a.block == at.me.block);
+    return elsewhere(a) && elsewhere(b) && !of_same_warp(a, b) &&
+           (a.block != b.block || a.block == at.me.block);
 }
 
 template <bool shared>
@@ -295,30 +310,30 @@ void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
 void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
     Stamp me = at.me;
     me.extra = other;
-    for (Stamp& r : cell.read) {
-        if (r.time == 0) {
-            r = me;
+    auto& [first, second] = cell.read;
+    for (Stamp* const r : {&first, &second}) {
+        const bool is_free = r->time == 0;
+        if (is_free ||
+            (at.ordered(*r, r->lane) && (r->extra == r->lane || at.ordered(*r, r->extra)))) {
+            *r = me;
             return;
         }
-        const bool before = at.ordered(r, r.lane) && (r.extra == r.lane || at.ordered(r, r.extra));
-        if (before) {
-            r = me;
-            return;
-        }
-        if (r.block == me.block && r.warp == me.warp) {
-            // The same warp has read this cell before. Keep two of its lanes and the earlier time.
-            if (me.extra == me.lane) me.extra = r.lane != me.lane ? r.lane : r.extra;
-            me.time = r.time;
-            r = me;
-            return;
-        }
+        if (!of_same_warp(*r, me)) continue;
+        // The same warp has read this cell before. If another instruction has read it, both reads
+        // are kept until another warp reads the cell, so that findings name the right line.
+        const bool keeps_both = r == &first && second.time == 0 && first.pc != me.pc;
+        *(keeps_both ? &second : r) = keeps_both ? me : merged(*r, me);
+        return;
+    }
+    if (of_same_warp(first, second)) {
+        first = merged(first, second);
+        second = me;
+        return;
     }
     // A cell keeps two reads. At this place, both kept reads are by other warps, and the new read
     // replaces one of them. If possible, the two kept reads are by different blocks, because two
     // reads by the same block would detect fewer races.
-    const bool replace_first =
-        me.block == cell.read[0].block && cell.read[1].block != cell.read[0].block;
-    cell.read[replace_first ? 0 : 1] = me;
+    (me.block == first.block && second.block != first.block ? first : second) = me;
 }
 
 void CheckObserver::write(const Place& at, Cell& cell) {

@@ -8,11 +8,11 @@
 // elements that different threads write.
 //
 // The cell of a granule keeps the last plain write and two reads. The two reads are by different
-// blocks if possible, otherwise by different warps. A write that races with any read then also
-// races with one of these two. There is one exception: the threads may communicate by flags that
-// order the write after exactly these two reads. Atomics and volatile accesses are rare. They are
-// in a separate table, together with the accesses that the writers of the location made visible
-// (order.hpp).
+// blocks if possible, otherwise by different warps, otherwise by different instructions. A write
+// that races with any read then also races with one of these two. There is one exception: the
+// threads may communicate by flags that order the write after exactly these two reads. Atomics and
+// volatile accesses are rare. They are in a separate table, together with the accesses that the
+// writers of the location made visible (order.hpp).
 //
 // A cell has 36 bytes. Cells of global memory are allocated on first use, 1024 at a time. The
 // shadow memory of an array with 4-byte elements is up to nine times as large as the array.

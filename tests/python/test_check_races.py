@@ -666,3 +666,40 @@ def test_many_lines_are_capped():
     # Each line has a read and a write that conflict with a write of the other block.
     assert findings.left_out > 0
     assert "more findings, at other lines, are not listed" in str(findings)
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+def test_a_race_names_the_instruction_that_reads(threads):
+    """Two instructions of a warp read the same element; only the first races with the write."""
+    source = """extern "C" __global__ void k(float *out) {
+        __shared__ float s[64];
+        int t = threadIdx.x;
+        s[t] = t;
+        __syncthreads();
+        float left = t ? s[t - 1] : 0;
+        float own = s[t];
+        s[t] = own + left;
+        __syncthreads();
+        out[t] = s[t];
+    }"""
+    findings = check(source, 1, threads, np.zeros(64, np.float32))
+    assert [f.lines for f in findings] == [(6, 8)], str(findings)
+    read = next(a for a in findings[0].accesses if a.what == "read")
+    assert read.text == "float left = t ? s[t - 1] : 0;"
+
+
+def test_reads_of_two_instructions_leave_room_for_another_warp():
+    """Warp 2 reads each element twice. Then it waits for warp 1, and meanwhile warp 0 reads."""
+    source = """extern "C" __global__ void k(float *out) {
+        __shared__ float s[32];
+        int t = threadIdx.x % 32, warp = threadIdx.x / 32;
+        if (warp == 2) s[t] = t;
+        __syncthreads();
+        if (warp == 2) out[t] = s[t] + s[31 - t];
+        if (warp != 0) asm volatile("bar.sync 1, 64;");
+        if (warp == 0) out[32 + t] = s[t];
+        if (warp == 2) s[t] = 0;
+    }"""
+    findings = check(source, 1, 96, np.zeros(64, np.float32))
+    # The read comes first in the report: it was simulated before the write.
+    assert [f.lines for f in findings] == [(8, 9)], str(findings)
