@@ -332,15 +332,14 @@ def test_elements_of_shared_arrays_have_names_in_cpp_notation(
     assert json.loads(json.dumps(trace.to_dict()))["arrays"][-1]["shape"] == list(shape)
 
 
-def test_shared_arrays_of_two_kernels_with_one_name_are_flat(on_simulator):
+@pytest.mark.parametrize(("name", "shape"), [("first", (16, 64)), ("second", (32, 32))])
+def test_shared_arrays_of_two_kernels_with_one_name(name, shape, on_simulator):
     kernel = "__global__ void {}(float* y) {{ __shared__ float tile{}; {} }}"
     use = "tile[threadIdx.x][3] = y[0]; __syncthreads(); y[1] = tile[threadIdx.y][3];"
-    shapes = [("first", "[16][64]"), ("second", "[32][32]")]
-    source = "\n".join(kernel.format(name, shape, use) for name, shape in shapes)
-    trace = coalesce.Kernel(source, "second", device=on_simulator).trace(
-        1, 1, np.zeros(2, np.float32)
-    )
-    assert trace.arrays[-1][:3] == ("tile", (1024,), "uint32")
+    extents = [("first", "[16][64]"), ("second", "[32][32]")]
+    source = "\n".join(kernel.format(*each, use) for each in extents)
+    trace = coalesce.Kernel(source, name, device=on_simulator).trace(1, 1, np.zeros(2, np.float32))
+    assert trace.arrays[-1][:3] == ("tile", shape, "float32")
 
 
 def test_exemplars_show_every_instruction(on_simulator):
