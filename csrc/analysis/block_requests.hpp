@@ -216,7 +216,8 @@ class BlockRequests {
         if (request->stride != stride || first - origin.difference != request->first ||
             !origin.has(first) || !origin.has(last))
             return false;
-        // Each warp reads a list of its own, and too slowly for the host to notice.
+        // Each warp has a list of its own, and the warps take turns. So the host itself would not
+        // prefetch the next requests.
         __builtin_prefetch(request + requests_ahead);
         own.proceed(request);
         return true;

@@ -86,12 +86,8 @@ const char* verb(Access access) {
     }
 }
 
-}  // namespace
-
-namespace {
-
-// Returns the difference between neighbouring lanes if it is the same for all of them, else 0.
-int stride_of(LaneMask mask) {
+// Returns the distance between the lanes of a mask if it is always the same, else 0.
+int distance_of_lanes(LaneMask mask) {
     const int first = std::countr_zero(mask), step = std::countr_zero(mask & (mask - 1)) - first;
     LaneMask expected = 0;
     for (int i = first; i < warp_size && std::popcount(expected) < std::popcount(mask); i += step)
@@ -103,7 +99,7 @@ int stride_of(LaneMask mask) {
 
 std::string lane_list(LaneMask mask) {
     std::string text = std::popcount(mask) == 1 ? "lane " : "lanes ";
-    if (const int step = std::popcount(mask) > 4 ? stride_of(mask) : 0; step > 1) {
+    if (const int step = std::popcount(mask) > 4 ? distance_of_lanes(mask) : 0; step > 1) {
         const int start = std::countr_zero(mask), last = warp_size - 1 - std::countl_zero(mask);
         return text + std::to_string(start) + ", " + std::to_string(start + step) + ", ..., " +
                std::to_string(last);

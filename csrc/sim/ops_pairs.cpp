@@ -96,25 +96,19 @@ void add_wide(Warp& w, const Op& op) {
     uint32_t* const d = w.lanes<uint32_t>(op.operand[0]);
     uint32_t* const upper_d = w.lanes<uint32_t>(sum.upper);
     alignas(64) uint32_t carries[warp_size];  // the highest bit of a word is the carry
-    if (mask == all_lanes) {
+    const auto add = [&](auto&& put) {
 #pragma GCC ivdep
         for (int i = 0; i < warp_size; ++i) {
             const uint32_t x = a[i], low = x + b[i], carry = low < x ? ~uint32_t{0} : 0;
-            upper_d[i] = upper_a[i] + upper_b[i] - carry;
-            d[i] = low;
+            put(upper_d[i], upper_a[i] + upper_b[i] - carry, i);
+            put(d[i], low, i);
             carries[i] = carry;
         }
-        w.predicate(op.operand[4]) = lanes_with_highest_bit(carries);
-        return;
-    }
-#pragma GCC ivdep
-    for (int i = 0; i < warp_size; ++i) {
-        const uint32_t x = a[i], low = x + b[i], carry = low < x ? ~uint32_t{0} : 0;
-        const uint32_t high = upper_a[i] + upper_b[i] - carry;
-        upper_d[i] = has_lane(mask, i) ? high : upper_d[i];
-        d[i] = has_lane(mask, i) ? low : d[i];
-        carries[i] = carry;
-    }
+    };
+    if (mask == all_lanes)
+        add([](uint32_t& to, uint32_t value, int) { to = value; });
+    else
+        add([=](uint32_t& to, uint32_t value, int i) { to = has_lane(mask, i) ? value : to; });
     store(w, op.operand[4], lanes_with_highest_bit(carries));
 }
 

@@ -56,6 +56,16 @@ inline std::string listing_text(const std::vector<std::string>& instructions) {
     return text;
 }
 
+// Lifts the instructions. Throws UnsupportedInstruction if one cannot be read or lifted.
+inline sim::Program lift_machine(const std::vector<std::string>& instructions,
+                                 const sim::Engine& engine) {
+    const ptx::Module module = ptx::parse(
+        ".version 8.5\n.target sm_90\n.address_size 64\n"
+        ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n ret;\n}\n");
+    return lift(read(listing_text(instructions)), module, *module.find_function("k"),
+                sim::lay_out_memory(module), engine);
+}
+
 // Runs the instructions with one thread for each element of `inputs`, and returns the results of
 // each thread. Throws UnsupportedInstruction if an instruction cannot be read or lifted. `prepare`
 // may add buffers to the memory.
@@ -63,13 +73,7 @@ inline std::vector<Results> run_machine(
     const std::vector<std::string>& instructions, std::vector<sim::Words> inputs,
     sim::Isa isa = sim::best_isa(),
     const std::function<void(sim::AddressSpace&)>& prepare = nullptr) {
-    const ptx::Module module = ptx::parse(
-        ".version 8.5\n.target sm_90\n.address_size 64\n"
-        ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n ret;\n}\n");
-    const Listing listing = read(listing_text(instructions));
-    const sim::Engine& engine = sim::engine(sim::Watch::nothing, isa);
-    const auto memory = sim::lay_out_memory(module);
-    const sim::Program program = lift(listing, module, *module.find_function("k"), memory, engine);
+    const sim::Program program = lift_machine(instructions, sim::engine(sim::Watch::nothing, isa));
 
     struct Stored {
         uint64_t value;

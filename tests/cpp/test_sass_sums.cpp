@@ -18,12 +18,8 @@ struct State {
 
 // Returns how many sums of the code are joined.
 size_t joined(const std::vector<std::string>& code) {
-    const ptx::Module module = ptx::parse(
-        ".version 8.5\n.target sm_90\n.address_size 64\n"
-        ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n ret;\n}\n");
     const sim::Program program =
-        lift(read(listing_text(code)), module, *module.find_function("k"),
-             sim::lay_out_memory(module), sim::engine(sim::Watch::nothing, sim::best_isa()));
+        lift_machine(code, sim::engine(sim::Watch::nothing, sim::best_isa()));
     return size_t(std::ranges::count_if(program.ops,
                                         [](const sim::Op& op) { return op.is<sim::WideSum>(); }));
 }
