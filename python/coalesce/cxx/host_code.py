@@ -445,7 +445,7 @@ def _is_for_types(function: Any, text: str) -> bool:
         return False
     names = _declared(function.child_by_field_name("declarator"), text)
     use = r"\b(?:sizeof|decltype)\s*\([^;{}]*\b%s\s*[<(]"
-    return any(re.search(use % name, text) for name in names)
+    return any(re.search(use % re.escape(name), text) for name in names)
 
 
 def _stand_ins(own: Any, text: str, marks: set[str]) -> Iterator[tuple[int, int, str]]:
