@@ -1,17 +1,14 @@
 #include "analysis/cache_replay.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "analysis/l1_replay.hpp"
+#include "analysis/l2_replay.hpp"
 #include "analysis/once_replay.hpp"
 #include "analysis/request_lines.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
 #include "model/coalescing.hpp"
-#include "model/kept_memory.hpp"
-#include "model/l2_sample.hpp"
-#include "model/request_coalescer.hpp"
 #include "model/time.hpp"
 #include "sim/launch.hpp"
 
@@ -53,118 +50,11 @@ constexpr uint64_t period = model::line_bytes / sizeof(uint32_t);
 }  // namespace
 
 struct CacheReplay::Machine {
-    Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions, uint32_t exponent)
-        : sample(exponent),
-          schedule(gpu, resident, sample),
-          coalescer(gpu),
-          second(gpu, exponent),
-          misses(instructions),
-          arrivals((size_t{1} << 16) >> exponent) {
-        for (uint32_t sm = 0; sm < gpu.multiprocessors; ++sm) gpcs.push_back(coalescer.gpc_of(sm));
-    }
+    Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions, uint32_t sample)
+        : second(gpu, instructions, sample), schedule(gpu, resident, second.sample()) {}
 
-    using L2Request = model::BlockSchedule::L2Request;
-    // A request for one line.
-    struct Lookup {
-        const L2Request* request;
-        uint64_t line;
-        model::L2Cache::Guess guess;
-    };
-
-    // Handles the requests in this order. The data that a request needs are in large tables, which
-    // do not fit into the caches of the host. Therefore each line of a request is handled in three
-    // steps: prefetch(), guess() and handle(). Between two steps of a line come the steps of 8
-    // other lines. Meanwhile the host loads the data that the next step needs.
-    void handle(const model::BlockSchedule::L2Requests& requests) {
-        constexpr size_t later = 8;
-        std::array<Lookup, 4 * later> latest;
-        size_t count = 0, guessed = 0, handled = 0;
-        const auto guess_next = [&] { guess(latest[guessed++ % latest.size()]); };
-        const auto handle_next = [&] { handle(latest[handled++ % latest.size()]); };
-        for (size_t n = 0; n < requests.size(); ++n) {
-            const L2Request& r = requests[n];
-            // The traffic of different blocks is stored far apart in the host's memory.
-            __builtin_prefetch(requests[std::min(n + later, requests.size() - 1)].traffic);
-            const Traffic& t = *r.traffic;
-            for (uint32_t nth = 0; nth < t.count; ++nth) {
-                const uint64_t line = r.origin + t.line_at(nth);
-                if (!sample.has(line)) continue;
-                Lookup& l = latest[count++ % latest.size()];
-                l = {&r, line, {}};
-                prefetch(l);
-                if (count > guessed + later) guess_next();
-                if (count > handled + 2 * later) handle_next();
-            }
-        }
-        while (guessed < count) guess_next();
-        while (handled < count) handle_next();
-    }
-
-    void prefetch(const Lookup& l) {
-        const Traffic::Kind kind = l.request->traffic->kind;
-        const uint32_t gpc = gpcs[l.request->multiprocessor];
-        if (kind != Traffic::Kind::write) __builtin_prefetch(&arrival_of(l.line), 1);
-        if (kind == Traffic::Kind::read) coalescer.prefetch(gpc, l.line);
-        second.prefetch(kind, l.line, gpc);
-    }
-
-    void guess(Lookup& l) const {
-        const Traffic::Kind kind = l.request->traffic->kind;
-        const uint32_t gpc = gpcs[l.request->multiprocessor];
-        if (kind == Traffic::Kind::read) coalescer.prefetch_pending(gpc, l.line);
-        l.guess = second.guess(kind, l.line, gpc);
-    }
-
-    void handle(const Lookup& l) {
-        const L2Request& r = *l.request;
-        const Traffic& t = *r.traffic;
-        const uint32_t gpc = gpcs[r.multiprocessor];
-        model::LineAccess a{l.line, t.sectors, t.whole};
-        if (t.kind == Traffic::Kind::write) {
-            second.handle(t.kind, a, gpc, l.guess);
-            return;
-        }
-        Arrival& arrival = arrival_of(a.line);
-        const bool on_the_way = arrival.line == a.line && r.time < arrival.time;
-        ++misses[t.pc].read;
-        misses[t.pc].slow += on_the_way;
-        const model::RequestCoalescer::Entry entry = coalescer.entry_of(gpc, a.line);
-        if (t.kind == Traffic::Kind::read) {
-            a.sectors = coalescer.missing(entry, a.line, a.sectors, r.time);
-            merged += model::sectors_in(t.sectors & ~a.sectors);
-            if (!a.sectors) return;
-        }
-        const bool from_dram = second.handle(t.kind, a, gpc, l.guess);
-        if (from_dram && !on_the_way) {
-            arrival = {a.line, r.time + model::dram_latency};
-            ++misses[t.pc].slow;
-        }
-        if (t.kind == Traffic::Kind::read)
-            coalescer.mark_pending(entry, a.line, a.sectors, r.time, from_dram);
-    }
-
-    // Returns the counts of L2 so far.
-    [[nodiscard]] model::CacheCounts counts() const {
-        return sample.estimate(second.counts(), merged);
-    }
-
-    model::L2Sample sample;
+    L2Replay second;
     model::BlockSchedule schedule;
-    model::RequestCoalescer coalescer;
-    model::L2Cache second;
-    std::vector<uint32_t> gpcs;  // the GPC of each multiprocessor
-    uint64_t merged = 0;         // number of sectors merged
-    std::vector<Misses> misses;  // misses by instruction, with the answers of L2
-    // A line that is being fetched from DRAM, and the time at which it arrives. The entry of a line
-    // in the table `arrivals` is computed from the line number. If two lines have the same entry,
-    // the older line is forgotten.
-    struct Arrival {
-        uint64_t line = ~uint64_t(0);
-        double time = 0;
-    };
-    Arrival& arrival_of(uint64_t line) { return arrivals[(line * 0x9e3779b97f4a7c15) >> 48]; }
-    // Lines of the sample only have the first 1 / 2^`exponent` of the entries (is_in_sample).
-    std::vector<Arrival, model::HugePages<Arrival>> arrivals;
 };
 
 CacheReplay::~CacheReplay() = default;
@@ -349,13 +239,13 @@ bool CacheReplay::fill(bool ended) {
 
 void CacheReplay::run_slice() {
     const model::BlockSchedule::Slice& slice = machine_->schedule.run_slice();
-    machine_->coalescer.advance(slice.start);
-    machine_->handle(slice.requests);
+    machine_->second.handle(slice);
     for (const auto& filtered : slice.ended) l1_counts_.add(filtered->counts);
     retired_ += slice.ended.size();
-    if (retired_at_half_ == 0 && 2 * retired_ >= limit_) {  // `limit_` no longer changes
+    // `limit_` no longer changes. If all blocks are replayed, the counts at half are not needed.
+    if (retired_at_half_ == 0 && 2 * retired_ >= limit_ && limit_ < blocks_) {
         retired_at_half_ = retired_;
-        at_half_ = machine_->counts();
+        at_half_ = machine_->second.counts();
     }
 }
 
@@ -365,7 +255,7 @@ CacheResult CacheReplay::finish() {
     result.blocks = blocks_;
     result.blocks_replayed = retired_;
     model::CacheCounts& c = result.counts;
-    for (size_t i = 0; i < misses_.size(); ++i) misses_[i].add(machine_->misses[i]);
+    for (size_t i = 0; i < misses_.size(); ++i) misses_[i].add(machine_->second.misses()[i]);
     result.misses = std::move(misses_);
     result.operations = double(operations_) / double(std::max<uint64_t>(1, warps_ended_));
     result.most_in_block = double(most_in_blocks_) / double(std::max<uint64_t>(1, blocks_ended_));
@@ -373,7 +263,7 @@ CacheResult CacheReplay::finish() {
     if (atomics_)
         result.atomics =
             atomics_->cycles() * double(blocks_) / double(std::max<uint64_t>(1, retired_));
-    c = machine_->counts();
+    c = machine_->second.counts();
     c.add(l1_counts_);
     if (retired_ == 0 || retired_ >= blocks_) return result;
     // The model assumes that the blocks that were not replayed have the same hit rates in L1 and L2

@@ -46,7 +46,7 @@ std::shared_ptr<const OnceReplay> OnceReplay::of(const RecordedBlock& block,
     entries.reserve(block.size());
     model::UnlimitedCache seen;
     const auto is_new = [&](uint64_t line) {
-        return seen.handle(Traffic::Kind::read, line, all_sectors) != 0;
+        return seen.handle(Traffic::Kind::read, line, all_sectors).is_new;
     };
     uint64_t lines_sent = 0, loads = 0, stores = 0, cycles = 0;
     LineAccess lines[sim::warp_size];
@@ -116,7 +116,9 @@ L1Result OnceReplay::run(uint32_t variant, bool has_barriers) const {
         filtered->turns = std::move(turns);
     } else {
         filtered->traffic.reserve(traffic_->entries.size());
-        turns.take(UINT64_MAX, filtered->traffic);
+        turns.take(UINT64_MAX, [&](const Traffic& request, uint32_t time) {
+            filtered->traffic.emplace_back(request).time = time;
+        });
     }
     return {std::move(filtered), {}, misses_};
 }

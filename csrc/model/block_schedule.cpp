@@ -24,7 +24,8 @@ double at_random(uint64_t block) {
 }  // namespace
 
 BlockSchedule::BlockSchedule(const Gpu& gpu, uint32_t resident, L2Sample& sample)
-    : resident_(resident),
+    : gpu_(gpu),
+      resident_(resident),
       first_round_(uint64_t(gpu.multiprocessors) * resident),
       sectors_per_cycle_(l2_sectors_per_cycle * gpu.multiprocessors),
       sample_(sample),
@@ -45,9 +46,8 @@ void BlockSchedule::start(uint64_t block, std::shared_ptr<const ReplayedBlock> f
     double late = drift * resident_ * std::sqrt(round) * at_random(block);
     if (block < first_round_) late *= std::sqrt(1 + left_out_);
     Multiprocessor& on = running_[places_.front()];
-    std::unique_ptr<Computed> computed;
-    if (filtered->turns) computed.reset(new Computed{*filtered->turns, {}});
-    on.blocks.push_back({std::move(filtered), std::move(origins), std::move(computed)});
+    auto turns = filtered->turns ? std::make_unique<Turns>(*filtered->turns) : nullptr;
+    on.blocks.push_back({std::move(filtered), std::move(origins), std::move(turns)});
     on.times.push_back(-late);
     on.events.push_back(on.blocks.back().next_event());
     on.all_started = false;
@@ -59,7 +59,6 @@ const BlockSchedule::Slice& BlockSchedule::run_slice() {
     slice_.requests.clear();
     slice_.ended.clear();
     ended_.clear();
-    ended_computed_.clear();
     sectors_ = 0;
     for (uint32_t sm = 0; sm < running_.size(); ++sm)
         if (!running_[sm].blocks.empty()) run(sm);
@@ -113,7 +112,6 @@ void BlockSchedule::run(uint32_t multiprocessor) {
         const auto at = ptrdiff_t(i);
         ended_.push_back({here.times[i] - here.events[i], multiprocessor});
         slice_.ended.push_back(std::move(here.blocks[i].filtered));
-        ended_computed_.push_back(std::move(here.blocks[i].computed));
         here.blocks.erase(here.blocks.begin() + at);
         here.times.erase(here.times.begin() + at);
         here.events.erase(here.events.begin() + at);
@@ -121,37 +119,36 @@ void BlockSchedule::run(uint32_t multiprocessor) {
     }
 }
 
-std::span<const Traffic> BlockSchedule::Running::take(uint64_t before) {
-    if (computed) {
-        computed->taken.clear();
-        computed->turns.take(before, computed->taken);
-        return computed->taken;
-    }
+template <class Handle>
+void BlockSchedule::Running::take(uint64_t before, Handle&& handle) {
+    if (turns) return turns->take(before, handle);
     const std::span<const Traffic> left = std::span(filtered->traffic).subspan(next);
     size_t count = 0;
-    while (count < left.size() && left[count].time < before) ++count;
+    for (; count < left.size() && left[count].time < before; ++count)
+        handle(left[count], left[count].time);
     next += count;
     // The requests of different blocks are stored far apart in the host's memory. So the requests
     // for the next slice are prefetched. The next slice probably needs as many of them as this one.
     constexpr size_t together = 64 / sizeof(Traffic);  // requests in a line of the host's cache
     const size_t expected = std::min(left.size(), 2 * count + together);
     for (size_t n = count; n < expected; n += together) __builtin_prefetch(&left[n]);
-    return left.first(count);
 }
 
 // Adds the requests of a block during the current slice. In this slice, the time of the block
 // advances by `step`, from `start` to `end`.
 void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step,
                                   double end) {
-    const std::span<const Traffic> requests = r.take(uint64_t(std::ceil(end)));  // `end` > 0
-    sectors_ += sample_.add(requests);
-    for (const Traffic& t : requests) {
-        const uint64_t origin = r.origins[t.line >> line_region_bits];
-        if (!sample_.add_one(t, origin)) continue;
-        // As in L1Replay::replay(), push_back() would make the host wait.
-        slice_.requests.emplace_back() = {&t, origin, multiprocessor,
-                                          (double(t.time) - start) / step};
-    }
+    const auto gpc = uint8_t(gpu_.gpc_of(multiprocessor));
+    L2Sample::Batch batch(sample_);
+    r.take(uint64_t(std::ceil(end)), [&](const Traffic& t, uint32_t time) {  // `end` > 0
+        batch.add(t, r.origins[t.line >> line_region_bits], [&](uint64_t line, bool repeats) {
+            // As in L1Replay::replay(), push_back() would make the host wait.
+            slice_.requests.emplace_back() = {
+                line,   (double(time) - start) / step, t.pc, repeats, gpc, t.kind, t.sectors,
+                t.whole};
+        });
+    });
+    sectors_ += batch.end();
 }
 
 }  // namespace coalesce::model

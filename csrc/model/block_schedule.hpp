@@ -69,46 +69,34 @@ class BlockSchedule {
     void start(uint64_t block, std::shared_ptr<const ReplayedBlock> filtered,
                std::vector<uint64_t> origins = {0});
 
-    // Requests of a multiprocessor to L2, all at the same time during a slice.
-    struct L2Request {
-        const Traffic* traffic;
-        uint64_t origin;  // the difference between a line and the relative line in `traffic`
-        uint32_t multiprocessor;
-        double time;  // cycles since the launch
-    };
-    using L2Requests = std::vector<L2Request, KeptPages<L2Request>>;
     struct Slice {
-        double start = 0;     // cycles since the launch; no request is earlier
-        L2Requests requests;  // those with lines of the sample
+        double start = 0;  // cycles since the launch; no request is earlier
+        std::vector<L2Request, KeptPages<L2Request>> requests;  // those for lines of the sample
         std::vector<std::shared_ptr<const ReplayedBlock>> ended;
     };
     // Advances by one slice. The result is valid until the next call.
     const Slice& run_slice();
 
   private:
-    // Computes the requests of a block.
-    struct Computed {
-        Turns turns;
-        std::vector<Traffic> taken;  // the last requests that `turns` has computed
-    };
     // A block that a multiprocessor is executing.
     struct Running {
         std::shared_ptr<const ReplayedBlock> filtered;
         std::vector<uint64_t> origins;
-        std::unique_ptr<Computed> computed;  // null if the requests are in `filtered->traffic`
-        size_t next = 0;                     // the next request in `filtered->traffic`
+        std::unique_ptr<Turns> turns;  // null if the requests are in `filtered->traffic`
+        size_t next = 0;               // the next request in `filtered->traffic`
 
         [[nodiscard]] bool has_request() const {
-            return computed ? computed->turns.has_request() : next < filtered->traffic.size();
+            return turns ? turns->has_request() : next < filtered->traffic.size();
         }
         // Returns the time of the next request. If there is none, returns the time at which the
         // block ends.
         [[nodiscard]] double next_event() const {
             if (!has_request()) return double(filtered->cycles);
-            return double(computed ? computed->turns.time() : filtered->traffic[next].time);
+            return double(turns ? turns->time() : filtered->traffic[next].time);
         }
-        // Returns the next requests, up to the time `before`. They are valid until the next call.
-        std::span<const Traffic> take(uint64_t before);
+        // Calls handle(request, time) for the next requests, up to the time `before`.
+        template <class Handle>
+        void take(uint64_t before, Handle&& handle);
     };
     // The blocks that a multiprocessor is executing, oldest first. Times are in cycles since the
     // start of a block. They are in vectors of their own, because most slices only advance them.
@@ -127,6 +115,7 @@ class BlockSchedule {
     void run(uint32_t multiprocessor);
     void send_requests(Running& r, uint32_t multiprocessor, double start, double step, double end);
 
+    const Gpu& gpu_;
     const uint32_t resident_;
     const uint64_t first_round_;
     const double sectors_per_cycle_;
@@ -141,8 +130,6 @@ class BlockSchedule {
     std::deque<uint32_t> places_;  // the multiprocessor of each free slot
     std::vector<Multiprocessor> running_;
     std::vector<Ended> ended_;
-    // Has the last requests of blocks that ended in the current slice.
-    std::vector<std::unique_ptr<Computed>> ended_computed_;
     Slice slice_;
 };
 

@@ -24,7 +24,7 @@ L2Cache::L2Cache(const Gpu& gpu, uint32_t sample) : other_(gpu.partitions - 1) {
     partitions_.reserve(gpu.partitions);  // so that the caches, which are large, are not copied
     for (uint32_t n = 0; n < gpu.partitions; ++n)
         partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / line_bytes) / gpu.partitions,
-                                 LargeSectoredCache::usual_ways, sample);
+                                 ways, sample);
 }
 
 uint32_t L2Cache::home_of(uint64_t line) const {

@@ -84,6 +84,19 @@ struct Traffic {
     static constexpr uint8_t most = 255;
 };
 
+// A request to L2 for one line.
+struct L2Request {
+    uint64_t line;
+    double time;           // cycles since the launch
+    uint32_t pc : 31;      // the instruction
+    uint32_t repeats : 1;  // there was an earlier request for this line (see L2Sample)
+    uint8_t from;          // the GPC that requests the line
+    Traffic::Kind kind;
+    uint8_t sectors, whole;  // as in LineAccess
+
+    [[nodiscard]] LineAccess access() const { return {line, sectors, whole}; }
+};
+
 // The part of a multiprocessor's L1 that the model gives to one block.
 class L1Cache {
   public:
@@ -178,15 +191,22 @@ class L2Cache {
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
+    static constexpr uint32_t ways = LargeSectoredCache::usual_ways;
+    [[nodiscard]] uint32_t partitions() const { return other_ + 1; }
+    [[nodiscard]] uint32_t home_of(uint64_t line) const;
+    // Returns the partition that the GPC `from` asks.
+    [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
+    // The number of sets of a partition, or if there is a sample, of sets with lines of the sample.
+    [[nodiscard]] uint64_t sets() const { return partitions_[0].sets(); }
+    // Returns the set of a line, which has the same number in both partitions.
+    [[nodiscard]] uint64_t set_of(uint64_t line) const { return partitions_[0].set_of(line); }
+
   private:
     using Place = LargeSectoredCache::Place;
 
     bool read(const LineAccess& a, uint32_t near, Guess guess);
     void write(const LineAccess& a, uint32_t near, Place place);
     uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors, Place& place);
-    [[nodiscard]] uint32_t home_of(uint64_t line) const;
-    // Returns the partition that the GPC `from` asks.
-    [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
 
     // Stores which pages of 4 KB may have copies outside their home partition. Most arrays that a
     // kernel writes have no such copies. So for most writes, the model need not look for a copy.

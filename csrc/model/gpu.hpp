@@ -44,6 +44,9 @@ struct Gpu {
     [[nodiscard]] std::span<const uint32_t> carveouts_kb() const;
     // Graphics processing clusters (GPCs), with 16 to 18 multiprocessors each.
     [[nodiscard]] uint32_t gpcs() const { return multiprocessors < 32 ? 1 : multiprocessors / 16; }
+    [[nodiscard]] uint32_t gpc_of(uint32_t multiprocessor) const {
+        return multiprocessor * gpcs() / multiprocessors;
+    }
 };
 
 inline constexpr uint32_t schedulers = 4;  // each issues one warp instruction per cycle

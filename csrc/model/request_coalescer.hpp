@@ -34,15 +34,8 @@ namespace coalesce::model {
 class RequestCoalescer {
   public:
     explicit RequestCoalescer(const Gpu& gpu)
-        : multiprocessors_(gpu.multiprocessors),
-          gpcs_(gpu.gpcs()),
-          merges_(gpu.major >= 9),
-          table_(merges_ ? 1 << 10 : 0) {
+        : merges_(gpu.major >= 9), table_(merges_ ? 1 << 10 : 0) {
         pending_.emplace_back();
-    }
-
-    [[nodiscard]] uint32_t gpc_of(uint32_t multiprocessor) const {
-        return multiprocessor * gpcs_ / multiprocessors_;
     }
 
     // Call this when no later request will have an earlier time than `now`.
@@ -167,7 +160,6 @@ class RequestCoalescer {
         }
     }
 
-    uint32_t multiprocessors_, gpcs_;
     bool merges_;
     std::vector<Place> table_;
     std::vector<Pending, KeptPages<Pending>> pending_;

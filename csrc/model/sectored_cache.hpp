@@ -54,8 +54,9 @@ class SectoredCacheOf {
     // lines of the sample may be used (is_in_sample).
     explicit SectoredCacheOf(uint64_t lines, uint32_t ways = usual_ways, uint32_t sample = 0)
         : ways_(ways),
+          sample_(sample),
           count_(std::max<uint64_t>(1, lines / ways)),
-          sets_(((count_ - 1) >> sample) + 1, ways) {}
+          sets_(sets(), ways) {}
 
     // Returns true for the lines of the sample. These are the lines of the first 1 / 2^sample of
     // the sets.
@@ -71,7 +72,7 @@ class SectoredCacheOf {
     Line touch(uint64_t number, uint8_t valid, uint8_t dirty, Evicted&& evicted, Place& place) {
         const uint64_t sectors = uint64_t(dirty) << 4 | valid;
         if (sets_.word(place) >> 8 != number) {
-            const uint64_t set = index_of(number);
+            const uint64_t set = set_of(number);
             const uint32_t way = sets_.find(set, number);
             place = Place(set * ways_ + way);
             if (way == ways_) {
@@ -147,14 +148,14 @@ class SectoredCacheOf {
 
     // Returns the state of a line. The call does not count as a use of the line.
     [[nodiscard]] Line look(uint64_t number) const {
-        const uint64_t set = index_of(number);
+        const uint64_t set = set_of(number);
         const uint32_t way = sets_.find(set, number);
         return way == ways_ ? Line{number, 0, 0, true} : line_of(sets_.word(set * ways_ + way));
     }
 
     // Invalidates sectors of a line, if they are present.
     void drop(uint64_t number, uint8_t sectors) {
-        const uint64_t set = index_of(number);
+        const uint64_t set = set_of(number);
         const uint32_t way = sets_.find(set, number);
         if (way == ways_) return;
         sets_.word(set * ways_ + way) &= ~uint64_t(sectors | sectors << 4);
@@ -167,12 +168,15 @@ class SectoredCacheOf {
     // A caller can load the data that a lookup needs into the host's cache in advance. The caller
     // first calls prefetch(), a little later guess(), and again a little later touch() with the
     // guessed place.
-    void prefetch(uint64_t number) const { sets_.prefetch(index_of(number)); }
+    void prefetch(uint64_t number) const { sets_.prefetch(set_of(number)); }
     [[nodiscard]] Place guess(uint64_t number) const {
-        return Place(sets_.guess(index_of(number), number));
+        return Place(sets_.guess(set_of(number), number));
     }
 
     [[nodiscard]] uint64_t lines() const { return count_ * ways_; }
+    // The number of sets, or if there is a sample, of sets with lines of the sample.
+    [[nodiscard]] uint64_t sets() const { return ((count_ - 1) >> sample_) + 1; }
+    [[nodiscard]] uint64_t set_of(uint64_t number) const { return hash_of(number) * count_ >> 32; }
 
   private:
     static Line line_of(uint64_t word) {
@@ -212,12 +216,9 @@ class SectoredCacheOf {
 
     static constexpr uint64_t factor = 0x9e3779b97f4a7c15;
     static uint64_t hash_of(uint64_t number) { return (number * factor) >> 32; }
-    [[nodiscard]] uint64_t index_of(uint64_t number) const {
-        return hash_of(number) * count_ >> 32;
-    }
 
-    uint32_t ways_;
-    uint64_t count_;  // the number of sets
+    uint32_t ways_, sample_;
+    uint64_t count_;  // the number of sets, without sampling
     Sets sets_;
     // A number that stands for the state of the cache. It changes whenever a line may have lost a
     // sector. For groups that are not complete, 0 is stored instead.

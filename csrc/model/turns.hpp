@@ -39,8 +39,7 @@ class Turns {
             of_warp_.push_back({std::exchange(next, end), end, starts[warp]});
         }
         start_round();
-        std::vector<Traffic> none;
-        take(0, none);  // proceeds to the first request
+        take(0, [](const Traffic&, uint32_t) {});  // proceeds to the first request
     }
 
     [[nodiscard]] bool has_request() const { return !active_.empty(); }
@@ -48,9 +47,9 @@ class Turns {
     // ends.
     [[nodiscard]] uint32_t time() const { return now_; }
 
-    // Appends the next requests, up to the time `before`, to `requests`.
-    template <class Requests>
-    void take(uint64_t before, Requests& requests) {
+    // Calls handle(request, time) for the next requests, up to the time `before`.
+    template <class Handle>
+    void take(uint64_t before, Handle&& handle) {
         uint32_t now = now_;  // in local variables, so that the compiler need not store them often
         size_t at = at_;
         while (!active_.empty()) {
@@ -60,7 +59,7 @@ class Turns {
             __builtin_prefetch(&next + requests_ahead);
             if (next.count) {
                 if (now >= before) break;
-                requests.emplace_back(next).time = now;
+                handle(next, now);
             }
             ++warp.next;
             if (next.time == 0) continue;
@@ -76,7 +75,7 @@ class Turns {
     }
 
   private:
-    static constexpr int requests_ahead = 12;
+    static constexpr int requests_ahead = 4;
 
     struct OfWarp {
         const Traffic *next, *end;

@@ -18,20 +18,25 @@ namespace coalesce::model {
 
 class UnlimitedCache {
   public:
-    // Handles requests of one kind for these sectors of a line. Returns the sectors that must be
-    // read from DRAM.
-    uint8_t handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
+    struct Answer {
+        // The sectors that must be read from DRAM. (GCC would put a small number and a bool into
+        // one register, by way of memory, and the host would have to wait for that.)
+        uint64_t fetched;
+        bool is_new;  // no earlier request had this line
+    };
+    // Handles requests of one kind for these sectors of a line.
+    Answer handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
         uint16_t& four = part_of(line)[line % (lines_of_part / 4)];
         const uint32_t shift = line / (lines_of_part / 4) % 4 * 4;
         const uint32_t there = uint32_t{four} >> shift & 15;
         if (kind == Traffic::Kind::write) {
             four |= uint16_t(sectors << shift);
-            return 0;
+            return {0, there == 0};
         }
         uint32_t fetched = sectors & ~there;
         if (sectors != 15) fetched |= half_lines(uint8_t(fetched)) & ~there;
         four |= uint16_t((sectors | fetched) << shift);
-        return uint8_t(fetched);
+        return {fetched, there == 0};
     }
 
   private:

@@ -313,18 +313,24 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
                             .count = uint8_t(1 + random() % 3)};
             constexpr uint64_t origin = 1000;
             const auto from = uint32_t(random() % 8);
-            bool any = false;
+            std::vector<uint64_t> lines, of_sample, sampled, all;
             for (uint32_t nth = 0; nth < t.count; ++nth) {
                 const LineAccess a{origin + t.line_at(nth), t.sectors, t.whole};
+                lines.push_back(a.line);
                 whole.handle(kind, a, from);
                 if (!sample.has(a.line)) continue;
-                any = true;
+                of_sample.push_back(a.line);
                 part.handle(kind, a, from);
             }
-            ASSERT_EQ(sample.add({&t, 1}), t.count * sectors_in(t.sectors));
-            ASSERT_EQ(sample.add_one(t, origin), any);
-            everything.add({&t, 1});
-            ASSERT_TRUE(everything.add_one(t, origin));
+            const auto add = [&](L2Sample& to, std::vector<uint64_t>& found) {
+                L2Sample::Batch batch(to);
+                batch.add(t, origin, [&](uint64_t line, bool) { found.push_back(line); });
+                return batch.end();
+            };
+            ASSERT_EQ(add(sample, sampled), t.count * sectors_in(t.sectors));
+            ASSERT_EQ(sampled, of_sample);
+            ASSERT_EQ(add(everything, all), t.count * sectors_in(t.sectors));
+            ASSERT_EQ(all, lines);
         }
         const CacheCounts exact = everything.estimate(whole.counts(), 123);
         const CacheCounts estimate = sample.estimate(part.counts(), exponent ? 0 : 123);
@@ -339,6 +345,35 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
         expect_near(estimate.l2_hits, exact.l2_hits);
         expect_near(estimate.dram_read_bytes, exact.dram_read_bytes);
         expect_near(estimate.dram_written_bytes, exact.dram_written_bytes);
+    }
+}
+
+TEST(L2Sample, KnowsWhichLinesWereRequestedBefore) {
+    for (const uint32_t exponent : {0u, 2u}) {
+        std::mt19937_64 random(3);
+        L2Sample sample(exponent);
+        std::set<uint64_t> before;
+        bool reads_again = false;
+        for (int n = 0; n < 2000; ++n) {
+            // At first, lines are only written. Later, lines are also read.
+            const auto kind = n < 1000 ? Traffic::Kind::write : Traffic::Kind(random() % 3);
+            const Traffic t{.line = random() % 3000,
+                            .step = -5,
+                            .kind = kind,
+                            .sectors = uint8_t(1 + random() % 15),
+                            .count = uint8_t(1 + random() % 3)};
+            L2Sample::Batch batch(sample);
+            batch.add(t, 100, [&](uint64_t line, bool repeats) {
+                if (!reads_again || exponent != 0) {
+                    ASSERT_EQ(repeats, before.contains(line)) << n;
+                }
+                reads_again |= repeats && kind != Traffic::Kind::write;
+            });
+            batch.end();
+            for (uint32_t nth = 0; nth < t.count; ++nth) before.insert(100 + t.line_at(nth));
+            ASSERT_EQ(sample.reads_again(), reads_again) << n;
+        }
+        EXPECT_TRUE(reads_again);
     }
 }
 

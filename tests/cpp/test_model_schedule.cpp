@@ -38,9 +38,8 @@ TEST(RequestCoalescer, DoesNotExistBeforeHopper) {
 
 TEST(RequestCoalescer, EveryMultiprocessorIsInAGpc) {
     for (const Gpu& gpu : gpus()) {
-        const RequestCoalescer coalescer(gpu);
-        EXPECT_EQ(coalescer.gpc_of(0), 0u);
-        EXPECT_EQ(coalescer.gpc_of(gpu.multiprocessors - 1), gpu.gpcs() - 1);
+        EXPECT_EQ(gpu.gpc_of(0), 0u);
+        EXPECT_EQ(gpu.gpc_of(gpu.multiprocessors - 1), gpu.gpcs() - 1);
     }
 }
 
@@ -65,10 +64,11 @@ TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
             schedule.start(started, reading(started * cycles, cycles));
         const BlockSchedule::Slice& slice = schedule.run_slice();
         const double before = last;  // slices follow one another
-        for (const BlockSchedule::L2Request& r : slice.requests) {
-            const uint64_t block = r.traffic->line / cycles;
-            EXPECT_EQ(r.traffic->line % cycles, next[block]++);
-            EXPECT_LT(r.multiprocessor, gpu.multiprocessors);
+        for (const L2Request& r : slice.requests) {
+            const uint64_t block = r.line / cycles;
+            EXPECT_EQ(r.line % cycles, next[block]++);
+            EXPECT_LT(r.from, gpu.gpcs());
+            EXPECT_FALSE(r.repeats);
             EXPECT_GE(r.time, before);
             last = std::max(last, r.time);
         }
@@ -120,7 +120,9 @@ TEST(BlockSchedule, ComputesTheRequestsOfWarpsThatTakeTurns) {
         computed->cycles = cycles;
         const auto stored = std::make_shared<ReplayedBlock>();
         Turns turns(traffic, starts);
-        turns.take(UINT64_MAX, stored->traffic);
+        turns.take(UINT64_MAX, [&](const Traffic& request, uint32_t time) {
+            stored->traffic.emplace_back(request).time = time;
+        });
         EXPECT_EQ(turns.time(), cycles);
         stored->cycles = cycles;
         L2Sample all(0);
@@ -134,9 +136,8 @@ TEST(BlockSchedule, ComputesTheRequestsOfWarpsThatTakeTurns) {
             const auto &a = one.run_slice().requests, &b = other.run_slice().requests;
             ASSERT_EQ(a.size(), b.size());
             for (size_t n = 0; n < a.size(); ++n) {
-                EXPECT_EQ(a[n].traffic->line, b[n].traffic->line);
-                EXPECT_EQ(a[n].traffic->time, b[n].traffic->time);
-                EXPECT_EQ(a[n].multiprocessor, b[n].multiprocessor);
+                EXPECT_EQ(a[n].line, b[n].line);
+                EXPECT_EQ(a[n].from, b[n].from);
                 EXPECT_EQ(a[n].time, b[n].time);
             }
             sent += a.size();
@@ -155,8 +156,7 @@ TEST(BlockSchedule, LastsAsLongAsL2Needs) {
         schedule.start(block, reading(block * cycles, cycles));
     double end = 0;
     while (!schedule.is_empty())
-        for (const BlockSchedule::L2Request& r : schedule.run_slice().requests)
-            end = std::max(end, r.time);
+        for (const L2Request& r : schedule.run_slice().requests) end = std::max(end, r.time);
     const double sectors = 4.0 * cycles;  // sectors of one multiprocessor
     EXPECT_NEAR(end, sectors / l2_sectors_per_cycle, 0.1 * end);
 }
