@@ -140,8 +140,9 @@ void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double st
                                   double end) {
     const auto gpc = uint8_t(gpu_.gpc_of(multiprocessor));
     L2Sample::Batch batch(sample_);
+    const uint64_t* const origins = r.origins.data();
     r.take(uint64_t(std::ceil(end)), [&](const Traffic& t, uint32_t time) {  // `end` > 0
-        batch.add(t, r.origins[t.line >> line_region_bits], [&](uint64_t line, bool repeats) {
+        batch.add(t, origins[t.line >> line_region_bits], [&](uint64_t line, bool repeats) {
             // As in L1Replay::replay(), push_back() would make the host wait.
             slice_.requests.emplace_back() = {
                 line,   (double(time) - start) / step, t.pc, repeats, gpc, t.kind, t.sectors,

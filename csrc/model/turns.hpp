@@ -50,13 +50,16 @@ class Turns {
     // Calls handle(request, time) for the next requests, up to the time `before`.
     template <class Handle>
     void take(uint64_t before, Handle&& handle) {
-        uint32_t now = now_;  // in local variables, so that the compiler need not store them often
-        size_t at = at_;
-        while (!active_.empty()) {
-            OfWarp& warp = of_warp_[active_[at]];
+        // In local variables, so that the compiler need not load and store them for each request.
+        uint32_t now = now_;
+        size_t at = at_, count = active_.size();
+        OfWarp* const warps = of_warp_.data();
+        const uint32_t* active = active_.data();
+        while (count) {
+            OfWarp& warp = warps[active[at]];
             const Traffic& next = *warp.next;
             // The requests of different warps are stored far apart in the host's memory.
-            __builtin_prefetch(&next + requests_ahead);
+            __builtin_prefetch(warp.next + requests_ahead);
             if (next.count) {
                 if (now >= before) break;
                 handle(next, now);
@@ -65,10 +68,13 @@ class Turns {
             if (next.time == 0) continue;
             now += next.time;
             if (warp.next == warp.end) changes_ = true;
-            if (++at < active_.size()) continue;
+            if (++at < count) continue;
             at = 0;
             ++round_;
-            if (changes_) start_round();
+            if (!changes_) continue;
+            start_round();
+            count = active_.size();
+            active = active_.data();
         }
         now_ = now;
         at_ = at;
