@@ -15,8 +15,6 @@ namespace coalesce::cudart {
 
 namespace {
 
-struct sigaction before;
-
 // Returns the address of the faulting instruction plus 1. The code that finds the source line
 // expects an address after the start of the instruction. (For other findings, this address is the
 // return address of a call, which is the end of the call instruction.)
@@ -32,53 +30,77 @@ void* code_address(const void* context) {
 #endif
 }
 
-void on_fault(int signal, siginfo_t* info, void* context) {
-    const auto address = reinterpret_cast<uint64_t>(info->si_addr);
-    // The functions called here are not safe in a signal handler. This does not matter, because the
-    // process is about to end.
-    if (in_arena(address)) {
-        Runtime& rt = runtime();
-        if (const Allocation* const early = rt.memory.release_unwaited(address)) {
-            rt.report.add_mistake("missing wait",
-                                  "the host uses " + early->described() +
-                                      " while a kernel or a copy may still use it: call "
-                                      "cudaDeviceSynchronize() first",
-                                  code_address(context));
-            return;  // the instruction repeats the access
-        }
-        const Allocation* const a = rt.memory.find(address);
-        const std::string freed = rt.memory.freed_at(address);
-        std::string text = "the host used a pointer to device memory: ";
-        if (a)
-            text += "it is " + std::to_string(address - a->address) + " bytes into " +
-                    a->described() +
-                    ". Copy the data with cudaMemcpy(), or allocate it with "
-                    "cudaMallocManaged()";
-        else if (!freed.empty())
-            text = "the host used memory that was freed: " + freed;
-        else
-            text = "the host used an address near device memory that is not in any allocation";
-        rt.report.failure = text;
-        if (rt.settings.check) rt.report.add_mistake("host access", text, code_address(context));
-        rt.waited();
-        text = "coalesce: " + text + "\n";
-        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-        if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
+// Reports that the host used device memory. Returns true if it may use this memory after all.
+bool report_access(uint64_t address, const void* context) {
+    Runtime& rt = runtime();
+    if (const Allocation* const early = rt.memory.release_unwaited(address)) {
+        rt.report.add_mistake("missing wait",
+                              "the host uses " + early->described() +
+                                  " while a kernel or a copy may still use it: call "
+                                  "cudaDeviceSynchronize() first",
+                              code_address(context));
+        return true;
     }
-    // Restores the previous handler. After the return, the processor executes the instruction
-    // again. The instruction faults again, and then the previous handler is called.
-    sigaction(signal, &before, nullptr);
+    const Allocation* const a = rt.memory.find(address);
+    const std::string freed = rt.memory.freed_at(address);
+    std::string text = "the host used a pointer to device memory: ";
+    if (a)
+        text += "it is " + std::to_string(address - a->address) + " bytes into " + a->described() +
+                ". Copy the data with cudaMemcpy(), or allocate it with "
+                "cudaMallocManaged()";
+    else if (!freed.empty())
+        text = "the host used memory that was freed: " + freed;
+    else
+        text = "the host used an address near device memory that is not in any allocation";
+    rt.report.failure = text;
+    if (rt.settings.check) rt.report.add_mistake("host access", text, code_address(context));
+    rt.waited();
+    text = "coalesce: " + text + "\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+    return false;
+}
+
+volatile sig_atomic_t ending = 0;  // the signal that ends the program
+
+// Ends the program at once, by the same signal.
+void end_now(int) {
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, ending);
+    pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+    raise(ending);
+}
+
+void on_signal(int signal, siginfo_t* info, void* context) {
+    // The functions called here are not safe in a signal handler. This does not matter, because the
+    // process is about to end. But they may wait for ever, for example for memory, if the signal
+    // interrupted malloc(). Then the process ends after some seconds, without a report.
+    constexpr unsigned seconds = 5;
+    const auto address = reinterpret_cast<uint64_t>(info->si_addr);
+    const bool accessed = signal == SIGSEGV && info->si_code > 0 && in_arena(address);
+    if (accessed && report_access(address, context)) return;  // the instruction repeats the access
+    struct sigaction standard{};
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, nullptr);
+    ending = signal;
+    std::signal(SIGALRM, end_now);
+    alarm(seconds);
+    write_report();
+    alarm(0);
+    raise(signal);  // it is delivered when this handler returns
 }
 
 }  // namespace
 
 void watch_host_faults() {
-    sigaction(SIGSEGV, nullptr, &before);
-    if (before.sa_handler != SIG_DFL) return;
-    struct sigaction own{};
-    own.sa_sigaction = on_fault;
-    own.sa_flags = SA_SIGINFO;
-    sigaction(SIGSEGV, &own, nullptr);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+        struct sigaction before{}, own{};
+        sigaction(signal, nullptr, &before);
+        if (before.sa_handler != SIG_DFL) continue;
+        own.sa_sigaction = on_signal;
+        own.sa_flags = SA_SIGINFO;
+        sigaction(signal, &own, nullptr);
+    }
 }
 
 }  // namespace coalesce::cudart

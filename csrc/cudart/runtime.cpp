@@ -49,7 +49,7 @@ __attribute__((destructor)) void finish() {
                 a.function != binding_function)
                 rt.report.add_mistake("leak", a.described() + " were not freed", a.caller);
     }
-    if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
+    write_report();
 }
 
 __attribute__((constructor)) void start() {
@@ -62,6 +62,12 @@ __attribute__((constructor)) void start() {
 Runtime::Runtime() : settings(settings_of_environment()), gpu(gpu_named(settings.gpu)) {
     if (settings.check) memory.keep_undefined();
     made = true;
+}
+
+void write_report() {
+    if (!made) return;
+    const Runtime& rt = runtime();
+    if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
 }
 
 Runtime& runtime() {

@@ -70,6 +70,9 @@ class Runtime {
 // still use it.
 [[nodiscard]] Runtime& runtime();
 
+// Writes the report for the parent process, if it wants one and the program has used the runtime.
+void write_report();
+
 // Writes a message to stderr, unless the same message was written before.
 void print_once(const std::string& text);
 

@@ -35,7 +35,8 @@ void start(Block& block, uint64_t linear) {
         if (program.system_shared_bytes)
             block.shared_bytes =
                 system_shared_offset(program, *block.launch) + program.system_shared_bytes;
-        block.shared_storage.resize(block.shared_bytes + 64);
+        constexpr uint32_t largest_load = 16;  // accessible_shared() in memory_ops.hpp
+        block.shared_storage.resize(block.shared_bytes + 64 + largest_load);
         std::byte* const storage = block.shared_storage.data();
         block.shared = storage + (64 - reinterpret_cast<uintptr_t>(storage) % 64) % 64;
         block.warps.resize(block.warp_count);

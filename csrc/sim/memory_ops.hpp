@@ -86,6 +86,15 @@ inline bool holds(uint64_t size, uint64_t at, uint64_t bytes) {
     return at <= size && bytes <= size - at;
 }
 
+// Returns the size of the shared memory that an access of `bytes` bytes may touch. In machine code,
+// a load may exceed the block's shared memory, if its first byte is within. The assembler (ptxas)
+// joins neighbouring loads, also if only the first of them is always executed. It relies on the
+// GPU, which allocates shared memory in larger units than those of a load.
+inline uint64_t accessible_shared(const Block& block, Access access, uint32_t bytes) {
+    const bool joined = access == Access::load && block.program->machine;
+    return joined ? round_up(block.shared_bytes, bytes) : block.shared_bytes;
+}
+
 // Returns base + by. The function is also called for inactive lanes, whose addresses have no
 // meaning. The sum may point outside all memory, and C++ does not define such sums of a pointer and
 // a number. Therefore the function adds integers.
@@ -232,7 +241,8 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         const bool shared = space == ptx::Space::shared;
         std::byte* const base = shared ? (of ? of : w.block)->shared
                                        : const_cast<std::byte*>(w.block->launch->parameters.data());
-        const uint64_t size = shared ? w.block->shared_bytes : w.block->launch->parameters.size();
+        const uint64_t size = shared ? accessible_shared(*w.block, access, bytes)
+                                     : w.block->launch->parameters.size();
         if (writes && !shared) return fault(Fault::read_only, w.mask);
         if (!holds(size, low, bytes) || !holds(size, high, bytes))
             return fault(Fault::outside,

@@ -68,11 +68,11 @@ inline sim::Program lift_machine(const std::vector<std::string>& instructions,
 
 // Runs the instructions with one thread for each element of `inputs`, and returns the results of
 // each thread. Throws UnsupportedInstruction if an instruction cannot be read or lifted. `prepare`
-// may add buffers to the memory.
+// may add buffers to the memory. `shared_bytes` is the size of the block's shared memory.
 inline std::vector<Results> run_machine(
     const std::vector<std::string>& instructions, std::vector<sim::Words> inputs,
     sim::Isa isa = sim::best_isa(),
-    const std::function<void(sim::AddressSpace&)>& prepare = nullptr) {
+    const std::function<void(sim::AddressSpace&)>& prepare = nullptr, uint32_t shared_bytes = 64) {
     const sim::Program program = lift_machine(instructions, sim::engine(sim::Watch::nothing, isa));
 
     struct Stored {
@@ -91,7 +91,7 @@ inline std::vector<Results> run_machine(
     const uint64_t addresses[] = {space.add(in), space.add(result)};
     if (prepare) prepare(space);
     sim::Launch launch;
-    launch.shared_bytes = 64;
+    launch.shared_bytes = shared_bytes;
     launch.block = {uint32_t(inputs.size()), 1, 1};
     launch.workers = 1;
     launch.parameters.resize(sizeof addresses);

@@ -212,6 +212,31 @@ def test_the_host_may_not_use_device_memory(program: Program) -> None:
 
 @pytest.mark.program(
     """
+    int *p; OK(cudaMalloc(&p, 64)); write_ends<<<1, 32>>>(p); OK(cudaDeviceSynchronize());
+    volatile int zero = 0;
+    switch (atoi(getenv("MISTAKE"))) {
+        case SIGABRT: abort();
+        case SIGFPE: return 1000 / zero;
+        case SIGSEGV: return *(volatile int *)8;
+    }
+    """,
+    """
+    #include <csignal>
+    __global__ void write_ends(int *x) { x[threadIdx.x / 16] = threadIdx.x; }
+    """,
+)
+@pytest.mark.parametrize("ended_by", [signal.SIGABRT, signal.SIGFPE, signal.SIGSEGV])
+def test_a_signal_does_not_lose_the_report(program: Program, ended_by: signal.Signals) -> None:
+    done = program.run("--check", environment={"MISTAKE": int(ended_by)})
+    assert done.returncode == 128 + ended_by
+    assert f"The program was ended by {ended_by.name}." in done.stderr
+    assert "check of write_ends: 1 error\n" in done.stderr
+    assert "were not freed" not in done.stderr
+    assert re.search(r"^write_ends +1 +1 ", done.stderr, re.MULTILINE)
+
+
+@pytest.mark.program(
+    """
     int *managed, *pinned, *device, *async, own[64] = {};
     OK(cudaMallocManaged(&managed, 256)); OK(cudaMallocHost(&pinned, 256));
     OK(cudaMallocAsync(&async, 256, 0));
