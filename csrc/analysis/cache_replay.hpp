@@ -6,8 +6,8 @@
 // requests L1 sends to L2, and at which L1 cycle. These requests are kept.
 //
 // A model of the GPU's schedule (model/block_schedule.hpp) decides when each block starts. Then it
-// sends the kept requests of all blocks to L2 (l2_replay.hpp), in the order in which a GPU would run
-// the blocks.
+// sends the kept requests of all blocks to L2 (l2_replay.hpp), in the order in which a GPU would
+// run the blocks.
 //
 // Usually, most blocks make the same requests as an earlier block, but in another part of each
 // array (block_requests.hpp). For these blocks, the replay of the earlier block is used again.
