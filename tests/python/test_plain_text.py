@@ -55,3 +55,21 @@ def test_the_table_of_kernels_fits_and_shows_whole_names(width):
     first = min(line.index("1,234,567") for line in lines if "1,234,567" in line)
     names = "".join("".join(line[:first] for line in lines).split())
     assert names == "kernel" + "".join(NAMES).replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("cub::CUB_300001::detail::scan<cub::policy<int, {0}>::P1000, {0}>", "scan<…>"),
+        ("void lib::(anonymous namespace)::go<{0}>(std::complex<{0}>*, int)", "go<…>"),
+        ("void plain(std::pair<{0}, {0}>)", "plain"),
+    ],
+)
+def test_very_long_names_of_kernels_are_shortened(name, short):
+    long = name.format(f"std::tuple<{20 * 'bool, '}bool>")
+    text = report._kernels({"kernels": [{**KERNEL, "name": long}], "gpu": "h200"}, 80)
+    assert text.splitlines()[-1].startswith(f"{short} "), text
+
+
+def test_a_long_name_need_not_be_valid():
+    assert report._short("<" * 200) == "<…>"

@@ -10,6 +10,9 @@ from coalesce.render import console, tables
 if TYPE_CHECKING:
     from coalesce.programs import Outcome
 
+# Names of kernels with more characters are shortened.
+_LONG = 100
+
 
 def as_text(outcome: Outcome) -> str:
     """Return the report as text: the findings of a check, the profiles, a table of the kernels."""
@@ -35,10 +38,11 @@ def _kernels(report: dict[str, Any], width: int = console.MOST) -> str:
         return "The program launched no kernel."
     rows, notes = [], []
     for k in report["kernels"]:
+        name = _short(k["name"])
         ptx = bool(k["launches_counted"]) and not k["machine_code"]
         rows.append(
             (
-                k["name"] + (" *" if ptx else ""),
+                name + (" *" if ptx else ""),
                 f"{k['launches']:,}",
                 f"{k['blocks']:,}",
                 _rate(k["load_sectors"], k["load_requests"]),
@@ -47,18 +51,39 @@ def _kernels(report: dict[str, Any], width: int = console.MOST) -> str:
             )
         )
         if ptx:
-            notes.append(f"* {k['name']}: counted on the PTX: {k['why_ptx']}")
+            notes.append(f"* {name}: counted on the PTX: {k['why_ptx']}")
         elif k["blocks_counted"] < k["blocks"] and k["launches_counted"]:
             notes.append(
-                f"{k['name']}: sectors of {k['launches_counted']:,} of {k['launches']:,} launches, "
+                f"{name}: sectors of {k['launches_counted']:,} of {k['launches']:,} launches, "
                 f"{k['blocks_counted']:,} of {k['blocks']:,} blocks"
             )
         if k["no_time"]:
-            notes.append(f"{k['name']}: no time is modelled, because {k['no_time']}")
+            notes.append(f"{name}: no time is modelled, because {k['no_time']}")
     time = f"modelled time ({report['gpu']})"
     heads = ("kernel", "launches", "blocks", "sectors/load", "sectors/store", time)
     table = tables.table(heads, rows, right=heads[1:], wrap=("kernel", time))
     return "\n".join([console.render(table, width), *notes])
+
+
+def _short(name: str) -> str:
+    """Return the name of a kernel.
+
+    The names of kernels in Thrust and CUB have hundreds of characters. Such a name is returned
+    without namespaces, template arguments and parameters. The data for JSON have the full names.
+    """
+    if len(name) <= _LONG:
+        return name
+    text, depth = "", 0
+    for character in name:
+        if character == "<":
+            depth += 1
+            text += "<…>" if depth == 1 else ""
+        elif character == ">":
+            depth -= 1
+        elif depth == 0:
+            text += character
+    name = text.replace("(anonymous namespace)::", "").partition("(")[0]
+    return name.rpartition("::")[2].rpartition(" ")[2]
 
 
 def findings_text(report: dict[str, Any]) -> str:
@@ -72,9 +97,10 @@ def findings_text(report: dict[str, Any]) -> str:
         parts.append(f"host, {mistake['kind']}: {mistake['text']}{place}{more}")
     for launch in report["checked"]:
         listed = [_with_tuples(finding) for finding in launch["findings"]]
-        findings = findings_of(launch["kernel"], (listed, launch["left_out"]))
+        name = _short(launch["kernel"])
+        findings = findings_of(name, (listed, launch["left_out"]))
         which = "" if launch["launch"] == 1 else f" (launch {launch['launch']})"
-        parts.append(f"kernel {launch['kernel']}{which}:\n{findings}")
+        parts.append(f"kernel {name}{which}:\n{findings}")
     return "\n\n".join(parts)
 
 
