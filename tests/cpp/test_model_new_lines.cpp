@@ -63,7 +63,8 @@ TEST(NewLines, CountsLikeTheModelOfL2) {
 }
 
 TEST(NewLines, GivesRequestsBackBySlice) {
-    NewLines lines(small(1, 1024), 0);
+    const Gpu gpu = small(1, 1024);
+    NewLines lines(gpu, 0);
     const std::vector<size_t> counts{3, 0, 1};
     uint64_t next = 0;
     for (size_t slice = 0; slice < counts.size(); ++slice) {
