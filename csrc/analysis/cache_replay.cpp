@@ -87,6 +87,7 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
     }
     if (has_atomics_) atomics_ = std::make_unique<model::AtomicUnits>();
     misses_.resize(sites_.size());
+    cycles_.resize(sites_.size());
     first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);
 }
 
@@ -169,10 +170,8 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
         if (++first_round_ended_ == first_round_) decide();
         if (block.linear >= limit_) return false;
     }
-    for (size_t i = 0; i < misses_.size(); ++i) {
-        if (const Misses& m = result->misses[i]; m.requests) misses_[i].add(m);
-        misses_[i].cycles += requests.cycles()[i];
-    }
+    for (const MissesOf& m : result->misses) misses_[m.pc].add(m.misses);
+    for (size_t i = 0; i < cycles_.size(); ++i) cycles_[i] += requests.cycles()[i];
     ++blocks_ended_;
     warps_ended_ += block.warp_count;
     operations_ += operations;
@@ -255,7 +254,10 @@ CacheResult CacheReplay::finish() {
     result.blocks = blocks_;
     result.blocks_replayed = retired_;
     model::CacheCounts& c = result.counts;
-    for (size_t i = 0; i < misses_.size(); ++i) misses_[i].add(machine_->second.misses()[i]);
+    for (size_t i = 0; i < misses_.size(); ++i) {
+        misses_[i].add(machine_->second.misses()[i]);
+        misses_[i].cycles += cycles_[i];
+    }
     result.misses = std::move(misses_);
     result.operations = double(operations_) / double(std::max<uint64_t>(1, warps_ended_));
     result.most_in_block = double(most_in_blocks_) / double(std::max<uint64_t>(1, blocks_ended_));

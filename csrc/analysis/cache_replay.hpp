@@ -104,6 +104,7 @@ class CacheReplay {
     uint64_t as_expected_ = 0, not_as_expected_ = 0;  // numbers of blocks
     size_t waiting_requests_ = 0;  // the number of elements of ReplayedBlock::traffic in `waiting_`
     std::vector<Misses> misses_;   // misses, by instruction
+    std::vector<uint64_t> cycles_;  // BlockRequests::cycles(), summed over the blocks
     uint64_t blocks_ended_ = 0, warps_ended_ = 0;
     uint64_t operations_ = 0;  // operations of all warps
     // The operations of the slowest warp of each block, summed over the blocks.

@@ -67,6 +67,13 @@ void Misses::add(const Misses& other) {
     cycles += other.cycles;
 }
 
+std::vector<MissesOf> with_requests(const std::vector<Misses>& misses) {
+    std::vector<MissesOf> found;
+    for (uint32_t pc = 0; pc < misses.size(); ++pc)
+        if (misses[pc].requests) found.push_back({pc, misses[pc]});
+    return found;
+}
+
 // L1 merges some partial writes before they go to L2. A partial write may be merged if the same
 // warp was the last writer of the sector. The exact rule is not known: in recorded kernels, a GPU
 // merges between 0 and 83 % of such writes. The model merges 70 % of them. Writes of different
@@ -169,7 +176,7 @@ L1Result L1Replay::run() {
     memory_.traffic = result_.traffic.size();
     result_.counts = cache_.counts();
     return {std::make_shared<const ReplayedBlock>(std::move(result_)), lines_of_.shifts(),
-            std::move(misses_)};
+            with_requests(misses_)};
 }
 
 // Replays the simple requests, and returns false for all others. The simple ones are a load with

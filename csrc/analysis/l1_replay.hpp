@@ -29,15 +29,24 @@ class AtomicUnits;
 
 namespace coalesce::analysis {
 
+struct MissesOf {
+    uint32_t pc;  // the instruction
+    Misses misses;
+};
+
 // The result of the replay of a block.
 struct L1Result {
     // The counts and the requests to L2, with relative addresses (block_requests.hpp).
     std::shared_ptr<const model::ReplayedBlock> filtered;
     // What the replay has added to the relative addresses, by region. Empty if it is 0.
     std::vector<uint64_t> shifts;
-    // Misses of each instruction. The cycles are only those that BlockRequests::cycles leaves out.
-    std::vector<Misses> misses;
+    // Misses of each instruction with requests. The cycles are only those that
+    // BlockRequests::cycles leaves out.
+    std::vector<MissesOf> misses;
 };
+
+// Returns those of the elements that have requests. `misses` has an element for each instruction.
+[[nodiscard]] std::vector<MissesOf> with_requests(const std::vector<Misses>& misses);
 
 // Returns for how many rounds a warp waits before its first request.
 [[nodiscard]] uint32_t idle_rounds(uint32_t variant, uint32_t warp);

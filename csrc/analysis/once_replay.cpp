@@ -40,7 +40,8 @@ Traffic& append(const LineAccess& first, Traffic::Kind kind, uint32_t pc, uint32
 std::shared_ptr<const OnceReplay> OnceReplay::of(const RecordedBlock& block,
                                                  const std::vector<CacheSite>& sites,
                                                  size_t regions) {
-    const std::shared_ptr<OnceReplay> once(new OnceReplay(sites.size()));
+    const std::shared_ptr<OnceReplay> once(new OnceReplay);
+    std::vector<Misses> misses(sites.size());
     const RequestLines lines_of(block, sites, std::vector<uint64_t>(regions));
     auto& entries = once->traffic_->entries;
     entries.reserve(block.size());
@@ -89,14 +90,15 @@ std::shared_ptr<const OnceReplay> OnceReplay::of(const RecordedBlock& block,
             cycles += std::max(1u, n);
             lines_sent += n;
             (kind == Traffic::Kind::write ? stores : loads) += sectors;
-            Misses& misses = once->misses_[r.pc];
-            ++misses.requests;
-            misses.missed += n != 0;
-            misses.lines += n;
-            misses.cycles += site.local || alike.count ? n : 0;
+            Misses& of_site = misses[r.pc];
+            ++of_site.requests;
+            of_site.missed += n != 0;
+            of_site.lines += n;
+            of_site.cycles += site.local || alike.count ? n : 0;
         }
         once->traffic_->ends.push_back(entries.size());
     }
+    once->misses_ = with_requests(misses);
     ReplayedBlock& replayed = once->replayed_;
     replayed.counts.l1_loads = loads;
     replayed.counts.l1_stores = stores;

@@ -32,10 +32,10 @@ class OnceReplay {
     [[nodiscard]] L1Result run(uint32_t variant, bool has_barriers) const;
 
   private:
-    explicit OnceReplay(size_t sites) : misses_(sites) {}
+    OnceReplay() = default;
 
     std::shared_ptr<model::WarpTraffic> traffic_ = std::make_shared<model::WarpTraffic>();
-    std::vector<Misses> misses_;     // by instruction
+    std::vector<MissesOf> misses_;
     model::ReplayedBlock replayed_;  // without requests to L2
 };
 

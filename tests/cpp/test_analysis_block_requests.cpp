@@ -266,8 +266,10 @@ TEST_F(BlockRequestsTest, ABlockWithoutRepeatedLinesIsReplayedLikeAnyOther) {
                         a.sectors == b.sectors && a.whole == b.whole && a.count == b.count)
                 << i;
         }
-        for (size_t pc = 0; pc < instructions; ++pc) {
-            const Misses &a = quick.misses[pc], &b = slow.misses[pc];
+        ASSERT_EQ(quick.misses.size(), slow.misses.size());
+        for (size_t i = 0; i < quick.misses.size(); ++i) {
+            EXPECT_EQ(quick.misses[i].pc, slow.misses[i].pc);
+            const Misses &a = quick.misses[i].misses, &b = slow.misses[i].misses;
             EXPECT_TRUE(a.requests == b.requests && a.missed == b.missed && a.lines == b.lines &&
                         a.cycles == b.cycles);
         }
