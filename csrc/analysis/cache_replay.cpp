@@ -8,14 +8,12 @@
 #include "analysis/request_lines.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
-#include "model/coalescing.hpp"
-#include "model/time.hpp"
+#include "model/units.hpp"
 #include "sim/launch.hpp"
 
 namespace coalesce::analysis {
 
 using model::ReplayedBlock;
-using model::Traffic;
 using ptx::Space;
 using sim::Access;
 

@@ -116,7 +116,7 @@ class CacheReplay {
 
     // Protects the following members. A thread that needs both locks takes this one first.
     std::mutex machine_mutex_;
-    struct Machine;  // the multiprocessors, and the L2 and the coalescer that they share
+    struct Machine;                     // the multiprocessors, and the L2 that they share
     std::unique_ptr<Machine> machine_;  // null until the first blocks have ended
     uint64_t next_block_ = 0, retired_ = 0;
     model::CacheCounts l1_counts_;  // L1 counts of the retired blocks
