@@ -10,6 +10,7 @@
 #include "model/kept_memory.hpp"
 #include "model/l2_sample.hpp"
 #include "model/time.hpp"
+#include "small_gpu.hpp"
 
 namespace coalesce::model {
 namespace {
@@ -226,13 +227,6 @@ TEST(L1Cache, StoresAllocateALineWithoutData) {
     EXPECT_EQ(cache.bypassing_load({7, 0b0001, 0}), 0b0001);
     cache.atomic({7, 0b0001, 0});
     EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0001);
-}
-
-Gpu small(uint32_t partitions, uint32_t lines) {
-    Gpu gpu = *find_gpu("h200");
-    gpu.partitions = partitions;
-    gpu.l2_mb = lines * 128.0 / (1024 * 1024);
-    return gpu;
 }
 
 TEST(L2Cache, AgreesWithALeastRecentlyUsedList) {

@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "model/new_lines.hpp"
+#include "small_gpu.hpp"
 
 namespace coalesce::model {
 namespace {
-
-Gpu small(uint32_t partitions, uint32_t lines) {
-    Gpu gpu = *find_gpu("h200");
-    gpu.partitions = partitions;
-    gpu.l2_mb = double(lines) * line_bytes / (1024 * 1024);
-    return gpu;
-}
 
 // Returns requests of all kinds for random lines of the sample. No line is requested twice, but if
 // `rewrites` is true, some lines are written several times, also after they were read.
