@@ -5,7 +5,7 @@
 // have addresses in this range. The addresses of device memory are not mapped: its data are
 // elsewhere, where the simulator accesses them. So the host can store device pointers and compute
 // with them. But if the host reads or writes through a device pointer, the program stops with a
-// message (host_faults.cpp). Pinned and managed memory is mapped at its address, so that host and
+// message (signals.cpp). Pinned and managed memory is mapped at its address, so that host and
 // kernels can use it. Addresses are not reused, so that the use of a pointer after cudaFree() is
 // detected. The handles of texture and surface objects are addresses in another range, which the
 // host never reads.
@@ -121,7 +121,7 @@ class Memory {
 
     // For checked runs: marks pinned or managed memory that the GPU may use until the host waits
     // for the GPU. If the host accesses marked memory before it has waited for the GPU, the access
-    // is detected (host_faults.cpp).
+    // is detected (signals.cpp).
     void use_unwaited(uint64_t address);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }

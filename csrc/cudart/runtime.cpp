@@ -6,7 +6,7 @@
 
 #include "cudart/api.hpp"
 #include "cudart/arrays.hpp"
-#include "cudart/host_faults.hpp"
+#include "cudart/signals.hpp"
 
 namespace coalesce::cudart {
 
@@ -54,7 +54,7 @@ __attribute__((destructor)) void finish() {
 
 __attribute__((constructor)) void start() {
     reserve_arena();
-    watch_host_faults();
+    watch_signals();
 }
 
 }  // namespace

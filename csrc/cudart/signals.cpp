@@ -1,4 +1,4 @@
-#include "cudart/host_faults.hpp"
+#include "cudart/signals.hpp"
 
 #include <ucontext.h>
 
@@ -30,17 +30,23 @@ void* code_address(const void* context) {
 #endif
 }
 
-// Reports that the host used device memory. Returns true if it may use this memory after all.
-bool report_access(uint64_t address, const void* context) {
+// If the host may use this device memory after the next wait, reports the missing wait, and returns
+// true.
+bool is_early(uint64_t address, const void* context) {
     Runtime& rt = runtime();
-    if (const Allocation* const early = rt.memory.release_unwaited(address)) {
-        rt.report.add_mistake("missing wait",
-                              "the host uses " + early->described() +
-                                  " while a kernel or a copy may still use it: call "
-                                  "cudaDeviceSynchronize() first",
-                              code_address(context));
-        return true;
-    }
+    const Allocation* const early = rt.memory.release_unwaited(address);
+    if (!early) return false;
+    rt.report.add_mistake("missing wait",
+                          "the host uses " + early->described() +
+                              " while a kernel or a copy may still use it: call "
+                              "cudaDeviceSynchronize() first",
+                          code_address(context));
+    return true;
+}
+
+// Reports that the host used device memory.
+void report_access(uint64_t address, const void* context) {
+    Runtime& rt = runtime();
     const Allocation* const a = rt.memory.find(address);
     const std::string freed = rt.memory.freed_at(address);
     std::string text = "the host used a pointer to device memory: ";
@@ -57,7 +63,6 @@ bool report_access(uint64_t address, const void* context) {
     rt.waited();
     text = "coalesce: " + text + "\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-    return false;
 }
 
 volatile sig_atomic_t ending = 0;  // the signal that ends the program
@@ -72,19 +77,20 @@ void end_now(int) {
 }
 
 void on_signal(int signal, siginfo_t* info, void* context) {
-    // The functions called here are not safe in a signal handler. This does not matter, because the
-    // process is about to end. But they may wait for ever, for example for memory, if the signal
-    // interrupted malloc(). Then the process ends after some seconds, without a report.
-    constexpr unsigned seconds = 5;
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
     const bool accessed = signal == SIGSEGV && info->si_code > 0 && in_arena(address);
-    if (accessed && report_access(address, context)) return;  // the instruction repeats the access
+    if (accessed && is_early(address, context)) return;  // the instruction repeats the access
+    // The functions called below are not safe in a signal handler. This does not matter, because
+    // the process is about to end. But they may wait for ever, for example for memory, if the
+    // signal interrupted malloc(). Then the process ends after some seconds, without a report.
+    constexpr unsigned seconds = 5;
     struct sigaction standard{};
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, nullptr);
     ending = signal;
     std::signal(SIGALRM, end_now);
     alarm(seconds);
+    if (accessed) report_access(address, context);
     write_report();
     alarm(0);
     raise(signal);  // it is delivered when this handler returns
@@ -92,7 +98,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void watch_host_faults() {
+void watch_signals() {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
         struct sigaction before{}, own{};
         sigaction(signal, nullptr, &before);

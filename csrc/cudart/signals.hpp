@@ -5,6 +5,6 @@
 namespace coalesce::cudart {
 
 // Installs handlers for the signals of faults and for SIGABRT, unless the program has its own.
-void watch_host_faults();
+void watch_signals();
 
 }  // namespace coalesce::cudart
