@@ -12,8 +12,9 @@
 namespace coalesce::sim {
 
 uint32_t worker_count(const Launch& launch) {
-    const uint32_t workers =
-        launch.workers ? launch.workers : std::max(1u, std::thread::hardware_concurrency());
+    // Each call of hardware_concurrency() reads a file of the system.
+    static const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const uint32_t workers = launch.workers ? launch.workers : cores;
     return uint32_t(
         std::clamp<uint64_t>(launch.block_count() / launch.cluster.count(), 1, workers));
 }
