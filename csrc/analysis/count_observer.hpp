@@ -29,7 +29,8 @@ class CountObserver {
 
     // Observers that come after this one may set the pointers to null, if they need all events.
     void start(sim::Block& block) {
-        for (sim::Warp& w : block.warps) w.repetitions = costs_.repetitions();
+        for (sim::Warp& w : block.warps)
+            w.global_repetitions = w.shared_repetitions = costs_.repetitions();
     }
 
     void finish(const sim::Block& block) {

@@ -1,7 +1,6 @@
 #include "analysis/trace.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <tuple>
 
@@ -45,26 +44,21 @@ Recording Recording::of_exemplars(uint32_t count, const sim::Launch& launch) {
 
 BlockTrace::BlockTrace(Recorder& recorder, const sim::Block& block, bool keeps)
     : recorder_(recorder),
+      instructions_(recorder.wanted_.size()),
+      most_(recorder.recording_.exemplars ? recorder.recording_.exemplars_per_warp : all),
       keeps_(keeps),
       wants_(block.warp_count),
       steps_(block.warp_count),
-      executions_(block.warp_count * recorder.wanted_.size()) {
+      executions_(block.warp_count * instructions_) {
     const auto& warps = recorder.recording_.warps;
     for (uint32_t n = 0; n < block.warp_count; ++n)
         wants_[n] = !warps || std::find(warps->begin(), warps->end(), n) != warps->end();
 }
 
-void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
-    if (!wants_[warp.index]) return;
-    const Recording& wanted = recorder_.recording_;
-    const uint32_t step = steps_[warp.index]++;
-    uint32_t& executions = executions_[warp.index * recorder_.wanted_.size() + e.pc];
-    // An asynchronous copy has two events: first the access to global memory, then the access to
-    // shared memory. Both get the same number.
-    const bool second = e.access == sim::Access::async_copy && e.space == ptx::Space::shared;
-    const uint32_t execution = second && executions > 0 ? executions - 1 : executions++;
+void BlockTrace::keep(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t step,
+                      uint32_t execution) {
     if (!recorder_.wanted_[e.pc]) return;
-    if (wanted.exemplars && !is_spread(execution)) return;
+    const Recording& wanted = recorder_.recording_;
     if (!keeps_ || events_.size() >= wanted.limit) {
         ++omitted_;
         return;
@@ -73,13 +67,6 @@ void BlockTrace::record(const sim::Warp& warp, const sim::MemoryEvent& e) {
     events_.back().step = step;
     events_.back().execution = execution;
     if (wanted.sink && events_.size() >= wanted.batch) recorder_.stream(std::move(events_));
-}
-
-// Keeps the first four executions, and then those whose number is a power of two.
-bool BlockTrace::is_spread(uint32_t execution) const {
-    const uint32_t most = recorder_.recording_.exemplars_per_warp;
-    if (execution < 4) return execution < most;
-    return std::has_single_bit(execution) && uint32_t(std::bit_width(execution)) + 1 < most;
 }
 
 Recorder::Recorder(Recording recording, const sim::Program& program)
@@ -129,7 +116,7 @@ void Recorder::end(uint64_t block) {
 }
 
 // Called when a running block has filled a batch. Passes the batch to the sink.
-void Recorder::stream(std::vector<TraceEvent>&& events) {
+void Recorder::stream(TraceEvents&& events) {
     const std::lock_guard lock(mutex_);
     recording_.sink(std::move(events));
     events.clear();
@@ -137,7 +124,7 @@ void Recorder::stream(std::vector<TraceEvent>&& events) {
 
 void Recorder::drop_beyond_limit() {
     while (kept_events_ > recording_.limit) {
-        std::vector<TraceEvent>& last = kept_.rbegin()->second;
+        TraceEvents& last = kept_.rbegin()->second;
         const uint64_t excess = kept_events_ - recording_.limit;
         if (excess < last.size()) {
             last.resize(last.size() - excess);

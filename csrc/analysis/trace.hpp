@@ -8,6 +8,7 @@
 // limit, and counts the others. The result does not depend on the number of host threads.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/kept_memory.hpp"
 #include "sim/observer.hpp"
 
 namespace coalesce::analysis {
@@ -35,11 +37,14 @@ struct TraceEvent {
     uint64_t addresses[sim::warp_size] = {};  // 0 for inactive lanes
 };
 
+// The next launch reuses the memory of large lists.
+using TraceEvents = std::vector<TraceEvent, model::KeptPages<TraceEvent>>;
+
 [[nodiscard]] TraceEvent trace_event(const sim::Warp& warp, const sim::MemoryEvent& event);
 
 // The result of a recording: at most Recording::limit events, ordered by block, warp and step.
 struct Trace {
-    std::vector<TraceEvent> events;
+    TraceEvents events;
     uint64_t omitted = 0;  // requested events beyond the limit
 };
 
@@ -59,7 +64,7 @@ struct Recording {
     // If `sink` is set, events are not kept. They are passed to `sink` in batches of at most
     // `batch`. The events of each block are in the order of execution. The host threads call `sink`
     // one at a time. An exception from `sink` ends the launch.
-    std::function<void(std::vector<TraceEvent>&&)> sink;
+    std::function<void(TraceEvents&&)> sink;
     size_t batch = 1 << 16;
 
     // Returns a Recording of nine warps. They are in three blocks: the first, the middle and the
@@ -74,18 +79,50 @@ class Recorder;
 class BlockTrace {
   public:
     BlockTrace(Recorder& recorder, const sim::Block& block, bool keeps);
-    void record(const sim::Warp& warp, const sim::MemoryEvent& event);
+    // Records an access of a warp whose events are kept.
+    void record(const sim::Warp& warp, const sim::MemoryEvent& e) {
+        // An asynchronous copy has two events: first the access to global memory, then the access
+        // to shared memory. Both get the same number.
+        const bool second = e.access == sim::Access::async_copy && e.space == ptx::Space::shared;
+        const uint32_t step = steps_[warp.index]++;
+        uint32_t& executions = executions_of(warp, e.pc);
+        const uint32_t execution = second && executions > 0 ? executions - 1 : executions++;
+        if (is_spread(execution)) keep(warp, e, step, execution);
+    }
+    // Records an access to words in global memory by a full warp (sim::Hook::repeated).
+    void record(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
+                uint64_t first) {
+        const uint32_t step = steps_[warp.index]++;
+        const uint32_t execution = executions_of(warp, op.pc)++;
+        if (is_spread(execution)) [[unlikely]]
+            keep(warp, sim::event_of_words(op, ptx::Space::global, access, stride, first), step,
+                 execution);
+    }
     // Returns true if events of this warp are kept.
     [[nodiscard]] bool wants(uint32_t warp) const { return wants_[warp]; }
 
   private:
     friend class Recorder;
-    [[nodiscard]] bool is_spread(uint32_t execution) const;
+    [[nodiscard]] uint32_t& executions_of(const sim::Warp& warp, uint32_t pc) {
+        return executions_[warp.index * instructions_ + pc];
+    }
+    // Returns true if this execution of an instruction is kept. Of a limited number, these are the
+    // first four, and then those whose number is a power of two.
+    [[nodiscard]] bool is_spread(uint32_t execution) const {
+        if (execution < 4) return execution < most_;
+        return most_ == all ||
+               (std::has_single_bit(execution) && uint32_t(std::bit_width(execution)) + 1 < most_);
+    }
+    void keep(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t step, uint32_t execution);
+
+    static constexpr uint32_t all = UINT32_MAX;
 
     Recorder& recorder_;
-    bool keeps_;  // false: only counts the omitted events
+    const size_t instructions_;  // number of instructions of the kernel
+    const uint32_t most_;        // how many executions of an instruction are kept for each warp
+    bool keeps_;                 // false: only counts the omitted events
     uint64_t omitted_ = 0;
-    std::vector<TraceEvent> events_;
+    TraceEvents events_;
     std::vector<uint8_t> wants_;        // for each warp: true if its events are kept
     std::vector<uint32_t> steps_;       // number of events of each warp
     std::vector<uint32_t> executions_;  // number of executions, by warp and instruction
@@ -109,7 +146,7 @@ class Recorder {
 
   private:
     friend class BlockTrace;
-    void stream(std::vector<TraceEvent>&& events);
+    void stream(TraceEvents&& events);
     void drop_beyond_limit();
     void thin_out(Trace& trace) const;
 
@@ -117,16 +154,17 @@ class Recorder {
     std::vector<bool> wanted_;  // for each instruction: true if its events are kept
     std::mutex mutex_;
     std::map<uint64_t, std::unique_ptr<BlockTrace>> running_;  // blocks that are running
-    std::map<uint64_t, std::vector<TraceEvent>> kept_;         // kept events of each block
+    std::map<uint64_t, TraceEvents> kept_;                     // kept events of each block
     uint64_t kept_events_ = 0, omitted_ = 0;
     std::map<uint32_t, TraceEvent> firsts_;  // the first event of each instruction
-    std::vector<TraceEvent> pending_;        // events that wait for the sink
+    TraceEvents pending_;                    // events that wait for the sink
 };
 
 // Passes events to the BlockTrace of each recorded block.
 class TraceObserver {
   public:
-    static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::finish | sim::Hook::access;
+    static constexpr sim::Hooks hooks =
+        sim::Hook::start | sim::Hook::finish | sim::Hook::access | sim::Hook::repeated;
 
     explicit TraceObserver(Recorder& recorder) : recorder_(recorder) {}
 
@@ -134,18 +172,30 @@ class TraceObserver {
         BlockTrace* const trace = recorder_.begin(block);
         block.observed = trace;
         if (!trace) return;
+        // Repeated accesses to shared memory would not be announced, not even as `repeated`.
         for (sim::Warp& w : block.warps)
-            if (trace->wants(w.index)) w.repetitions = nullptr;  // every access must be announced
+            if (trace->wants(w.index)) w.shared_repetitions = nullptr;
     }
     void finish(const sim::Block& block) {
         if (block.observed) recorder_.end(block.linear);
     }
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
-        if (w.block->observed) [[unlikely]]
-            static_cast<BlockTrace*>(w.block->observed)->record(w, e);
+        if (BlockTrace* const trace = trace_of(w)) [[unlikely]]
+            trace->record(w, e);
+    }
+    void repeated(const sim::Warp& w, const sim::Op& op, sim::Access access, int64_t stride,
+                  uint64_t first) {
+        if (BlockTrace* const trace = trace_of(w)) [[unlikely]]
+            trace->record(w, op, access, stride, first);
     }
 
   private:
+    // Returns null if events of this warp are not kept.
+    static BlockTrace* trace_of(const sim::Warp& w) {
+        auto* const trace = static_cast<BlockTrace*>(w.block->observed);
+        return trace && trace->wants(w.index) ? trace : nullptr;
+    }
+
     Recorder& recorder_;
 };
 static_assert(sim::Observer<TraceObserver>);

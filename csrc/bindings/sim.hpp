@@ -106,8 +106,7 @@ class LaunchMonitor {
 [[nodiscard]] const char* name_of(ptx::Space space);
 
 // Returns a dict of columns, one for each property of the events.
-[[nodiscard]] pybind11::dict columns_of(const std::vector<analysis::TraceEvent>& events,
-                                        sim::Dim3 grid);
+[[nodiscard]] pybind11::dict columns_of(const analysis::TraceEvents& events, sim::Dim3 grid);
 
 // The declarations of the shared variables in the source: {name: (shape, bytes per item, type)}.
 using SharedShapes = std::map<std::string, analysis::ArrayShape>;

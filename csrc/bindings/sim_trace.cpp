@@ -3,9 +3,12 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "analysis/trace.hpp"
 #include "bindings/sim.hpp"
+#include "model/kept_memory.hpp"
 
 namespace py = pybind11;
 
@@ -15,21 +18,32 @@ namespace {
 
 using analysis::Recording;
 using analysis::TraceEvent;
+using analysis::TraceEvents;
 
 template <class T, class F>
-py::array_t<T> column(const std::vector<TraceEvent>& events, F&& value) {
+py::array_t<T> column(const TraceEvents& events, F&& value) {
     py::array_t<T> array{py::ssize_t(events.size())};
     T* out = array.mutable_data();
     for (const TraceEvent& e : events) *out++ = T(value(e));
     return array;
 }
 
+// Returns an array of shape (`rows`, `columns`), without values. The next launch reuses its memory.
+template <class T>
+py::array_t<T> kept_array(size_t rows, size_t columns) {
+    using Memory = std::vector<T, model::KeptPages<T>>;
+    auto memory = std::make_unique<Memory>(rows * columns);
+    T* const first = memory->data();
+    const py::capsule owner(memory.release(), [](void* m) { delete static_cast<Memory*>(m); });
+    return py::array_t<T>({rows, columns}, first, owner);
+}
+
 }  // namespace
 
-py::dict columns_of(const std::vector<TraceEvent>& events, sim::Dim3 grid) {
+py::dict columns_of(const TraceEvents& events, sim::Dim3 grid) {
     const py::ssize_t n = py::ssize_t(events.size());
     py::array_t<int32_t> block({n, py::ssize_t(3)});
-    py::array_t<uint64_t> addresses({n, py::ssize_t(sim::warp_size)});
+    auto addresses = kept_array<uint64_t>(events.size(), sim::warp_size);
     int32_t* index = block.mutable_data();
     uint64_t* lane = addresses.mutable_data();
     for (const TraceEvent& e : events) {

@@ -1,4 +1,4 @@
-// Memory for the large tables of the models, which each launch needs again.
+// Memory for large tables that each launch needs again, such as those of the models.
 //
 // METHOD
 // The system must fill new pages with zeros, and this takes long. The C library gives the pages of

@@ -61,8 +61,10 @@ inline int64_t stride_of_words(Warp& w, const Op& op, const A* a) {
 // (repetition.hpp).
 template <ptx::Space space, Access access>
 inline bool repeats(Warp& w, const Op& op, int64_t stride, uint64_t first) {
-    if (!w.repetitions) return false;
-    const Repetition& known = w.repetitions[op.pc];
+    const Repetition* const table =
+        space == ptx::Space::shared ? w.shared_repetitions : w.global_repetitions;
+    if (!table) return false;
+    const Repetition& known = table[op.pc];
     if (!known.is_like(stride, first)) return false;
     ++*known.times;
     if constexpr (space == ptx::Space::shared)

@@ -58,7 +58,8 @@ enum class Hook : uint16_t {
     // void call(const Warp&): the running path has entered a function.
     call = 1 << 4,
     // void access(const Warp&, const MemoryEvent&): a memory instruction is about to move its data.
-    // If an observer sets Warp::repetitions, some accesses have no such event (repetition.hpp).
+    // If an observer sets Warp::global_repetitions or shared_repetitions, some accesses have no
+    // such event (repetition.hpp).
     access = 1 << 5,
     // void fault(const Warp&, const Op&, Access, ptx::Space, Fault, LaneMask, const uint64_t*): the
     // lanes of the LaneMask make an access that is not allowed. If an observer listens, these lanes

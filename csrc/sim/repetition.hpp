@@ -4,10 +4,10 @@
 // Counting an access in an observer takes several times longer than executing the access. But most
 // accesses cost the same as an earlier access of the same instruction. This is so if both accesses
 // have the same stride between lanes, and if, in global memory, both begin at the same place in a
-// cache line. So an observer can keep one Repetition for each instruction (Warp::repetitions). It
-// describes the last access that was announced. If the next access of the instruction costs the
-// same, the handler only adds 1 to the counter of this access. Otherwise the handler announces the
-// access, and the observer changes the Repetition.
+// cache line. So an observer can keep one Repetition for each instruction
+// (Warp::global_repetitions). It describes the last access that was announced. If the next access
+// of the instruction costs the same, the handler only adds 1 to the counter of this access.
+// Otherwise the handler announces the access, and the observer changes the Repetition.
 //
 // An observer that needs the address of every access to global memory listens to Hook::repeated.
 #pragma once

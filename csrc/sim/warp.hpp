@@ -140,9 +140,9 @@ struct Warp {
     LaneMask carry = 0;  // the CC.CF flag of each lane
     uint32_t index = 0;  // the number of the warp in its block
     Block* block = nullptr;
-    // For each instruction: an access that need not be announced again (repetition.hpp). Null if
-    // every access must be announced.
-    const Repetition* repetitions = nullptr;
+    // For each instruction that accesses global or shared memory: an access that need not be
+    // announced again (repetition.hpp). Null if every access must be announced.
+    const Repetition *global_repetitions = nullptr, *shared_repetitions = nullptr;
     // The wavefronts of all accesses to shared memory that were not announced for this reason.
     uint64_t repeated_wavefronts = 0;
 
