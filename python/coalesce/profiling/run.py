@@ -190,7 +190,7 @@ def _metrics(
     metrics: dict[str, float] = counts.metrics()
     errors: dict[str, float] = {}
     if counts.machine_code:
-        inexact = exactness.inexact(counted.table, metrics)
+        inexact = exactness.inexact(counted.table(), metrics)
     else:
         why = launch.program.why_ptx(launch.kernel.entry)
         # The counts of the PTX differ from those of a GPU for two reasons. The assembler merges and
@@ -230,7 +230,7 @@ def _source(kernel: BaseKernel, counted: counting.Counted) -> str:
 
 
 def _instructions(launch: Prepared, counted: counting.Counted) -> grouping.Instructions:
-    kernel, counts, table = launch.kernel, counted.counts, counted.table
+    kernel, counts, table = launch.kernel, counted.counts, counted.table()
     if kernel.is_ptx and not counted.has_lines:  # show the lines of the PTX
         table = {**table, "line": table["ptx_line"]}
     widths: dict[int, int] = {}

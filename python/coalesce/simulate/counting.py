@@ -5,6 +5,7 @@ It also keeps some of the accesses as examples.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ class Counted:
     ----------
     counts : Counts
         The counts of the whole grid. With a sample, the counts of the simulated blocks.
-    table : dict of ndarray
-        The counts of each instruction: ``counts.table()``.
+    table : callable
+        Returns the counts of each instruction: ``counts.table()``. It is computed once, by the
+        first call.
     exemplars : Trace or None
         Some executions of each memory instruction, as examples. None if `count` was called with
         ``exemplars=0``.
@@ -42,7 +44,7 @@ class Counted:
     """
 
     counts: sim.Counts
-    table: dict[str, np.ndarray[Any, Any]]
+    table: Callable[[], dict[str, np.ndarray[Any, Any]]]
     exemplars: Trace | None
     modelled: Modelled | None
     estimate: sampling.Estimate | None = None
@@ -50,7 +52,7 @@ class Counted:
     @property
     def has_lines(self) -> bool:
         """Whether lines of CUDA source are known."""
-        return bool(self.table["line"].any())
+        return bool(self.table()["line"].any())
 
 
 def count(
@@ -116,7 +118,7 @@ def count(
         blocks, groups = chosen
         sizes = np.bincount(groups).tolist()
         estimate = sampling.Estimate(len(blocks), launch.blocks, result.groups, sizes)
-    table = result.counts.table()
+    table = functools.cache(result.counts.table)
     return Counted(
         counts=result.counts,
         table=table,

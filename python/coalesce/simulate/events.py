@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple, overload
@@ -17,6 +17,8 @@ from coalesce.render import tables
 from coalesce.simulate import wavefronts
 
 Array = np.ndarray[Any, Any]
+# Returns the instructions of a kernel, as `Counts.table()` does.
+Table = Callable[[], Mapping[str, Array]]
 
 WARP_SIZE = 32
 
@@ -193,7 +195,7 @@ class Trace:
     def __init__(
         self,
         columns: dict[str, Any],
-        table: dict[str, Array],
+        table: Table,
         *,
         kernel: str,
         grid: tuple[int, int, int],
@@ -203,7 +205,8 @@ class Trace:
     ) -> None:
         """Take the events: `columns` has an array for each of their attributes.
 
-        `table` is the result of ``Counts.table()``.
+        `table` returns the instructions of the kernel, as ``Counts.table()`` does. It is called
+        when they are needed.
         """
         self.kernel = kernel
         self.grid = grid
@@ -211,7 +214,7 @@ class Trace:
         self._memory = list(arrays)
         self.omitted = omitted
         self._columns = columns
-        self._table = {name: table[name] for name in ("line", "file", "opcode", "parameter")}
+        self._table = table
         self.block: Array = columns["block"]
         self.warp: Array = columns["warp"]
         self.step: Array = columns["step"]
@@ -222,14 +225,18 @@ class Trace:
         self.addresses: Array = columns["addresses"]
 
     @cached_property
+    def _instructions(self) -> Mapping[str, Array]:
+        return self._table()
+
+    @cached_property
     def line(self) -> Array:
         """For each event, the line of the CUDA source. 0 if it is not known."""
-        return self._table["line"][self.instruction]
+        return self._instructions["line"][self.instruction]
 
     @cached_property
     def opcode(self) -> Array:
         """For each event, the name of the PTX instruction, such as "ld.global.f32"."""
-        return self._table["opcode"][self.instruction]
+        return self._instructions["opcode"][self.instruction]
 
     @cached_property
     def kind(self) -> Array:
@@ -312,7 +319,7 @@ class Trace:
                 continue
             numbers = np.full(addresses.shape, -1, np.int32)
             parameter = np.broadcast_to(
-                self._table["parameter"][self.instruction][:, None], rows.shape
+                self._instructions["parameter"][self.instruction][:, None], rows.shape
             )[rows]
             # If arrays overlap, take the argument from which the address was computed. If this
             # argument is not known, take the first of the arrays.
@@ -495,7 +502,7 @@ class Trace:
         """Return other events of the same launch."""
         return Trace(
             columns,
-            self._table,
+            lambda: self._instructions,
             kernel=self.kernel,
             grid=self.grid,
             block_shape=self.block_shape,

@@ -20,7 +20,7 @@ from coalesce.launch import arguments as launch_arguments
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.simulated import packed
 from coalesce.launch.structures import is_members, map_values
-from coalesce.simulate.events import BYTES, Trace, TraceArray
+from coalesce.simulate.events import BYTES, Table, Trace, TraceArray
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
@@ -167,34 +167,35 @@ class Prepared:
     def trace(
         self,
         result: sim.LaunchResult,
-        table: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        table: Table | None = None,
     ) -> Trace:
         """Return the events in the result of `run` as a `Trace`.
 
-        `table` is ``result.counts.table()``. If it is None, the method computes it.
+        `table` returns ``result.counts.table()``. If it is None, the trace calls
+        ``result.counts.table`` itself.
         """
         assert result.counts is not None
         assert result.events is not None
-        if table is None:
-            table = result.counts.table()
-        return self.events(result.events, table, result.memory, result.omitted)
+        return self.events(
+            result.events, table or result.counts.table, result.memory, result.omitted
+        )
 
     def events(
         self,
         columns: dict[str, Any],
-        table: Mapping[str, np.ndarray[Any, Any]],
+        table: Table,
         memory: Sequence[tuple[str, str, int, int, int]],
         omitted: int,
     ) -> Trace:
         """Return recorded events as a `Trace`.
 
         `columns` is a dict with an array for each attribute of the events, such as "mask". `table`
-        is the result of `Counts.table()`: the instructions of the kernel. The method `arrays`
+        returns the instructions of the kernel, as `Counts.table()` does. The method `arrays`
         explains `memory`. `omitted` is the number of events that were not recorded.
         """
         return Trace(
             columns,
-            dict(table),
+            table,
             kernel=self.kernel.name,
             grid=self.grid,
             block_shape=self.block,

@@ -499,7 +499,7 @@ class Stepper:
                 "opcode": np.array([i.opcode for i in listing]),
                 "parameter": np.array([i.parameter for i in listing], np.int32),
             }
-            self._events = self._launch.events(columns, table, self._open().memory, omitted)
+            self._events = self._launch.events(columns, lambda: table, self._open().memory, omitted)
         return self._events
 
     # -- the end -------------------------------------------------------------------------------
