@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "analysis/request_lines.hpp"
-#include "model/unlimited_cache.hpp"
+#include "model/block_sectors.hpp"
 
 namespace coalesce::analysis {
 
@@ -17,8 +17,6 @@ namespace {
 
 // If a block has more requests than this, the merged requests of a variant are not stored.
 constexpr size_t most_stored = 4096;
-
-constexpr uint8_t all_sectors = 15;
 
 // Appends requests for `count` lines, without their time and step.
 template <class Entries>
@@ -45,10 +43,7 @@ std::shared_ptr<const OnceReplay> OnceReplay::of(const RecordedBlock& block,
     const RequestLines lines_of(block, sites, std::vector<uint64_t>(regions));
     auto& entries = once->traffic_->entries;
     entries.reserve(block.size());
-    model::UnlimitedCache seen;
-    const auto is_new = [&](uint64_t line) {
-        return seen.handle(Traffic::Kind::read, line, all_sectors).is_new;
-    };
+    model::BlockSectorList requested;
     uint64_t lines_sent = 0, loads = 0, stores = 0, cycles = 0;
     LineAccess lines[sim::warp_size];
     for (uint32_t warp = 0; warp < block.requests.size(); ++warp) {
@@ -68,14 +63,16 @@ std::shared_ptr<const OnceReplay> OnceReplay::of(const RecordedBlock& block,
             if (alike.count && !site.local) {
                 n = uint32_t(alike.count);
                 for (uint32_t i = 0; i < n; ++i)
-                    if (!is_new(alike.first.line + i * alike.step)) return nullptr;
+                    if (!requested.add(kind, alike.first.line + i * alike.step,
+                                       alike.first.sectors))
+                        return nullptr;
                 append(alike.first, kind, r.pc, n, entries).step = n > 1 ? int32_t(alike.step) : 0;
                 sectors = n * model::sectors_in(alike.first.sectors);
             } else {
                 n = uint32_t(lines_of.of(warp, r, lines));
                 for (uint32_t i = 0; i < n; ++i) {
                     const LineAccess& a = lines[i];
-                    if (!is_new(a.line)) return nullptr;
+                    if (!requested.add(kind, a.line, a.sectors)) return nullptr;
                     sectors += model::sectors_in(a.sectors);
                     if (i == 0 || !entries.back().extend({.line = a.line,
                                                           .pc = r.pc,
@@ -100,6 +97,7 @@ std::shared_ptr<const OnceReplay> OnceReplay::of(const RecordedBlock& block,
     }
     once->misses_ = with_requests(misses);
     ReplayedBlock& replayed = once->replayed_;
+    replayed.sectors = requested.get();
     replayed.counts.l1_loads = loads;
     replayed.counts.l1_stores = stores;
     replayed.cycles = uint32_t(cycles);

@@ -111,11 +111,30 @@ void BlockSchedule::run(uint32_t multiprocessor) {
         if (!has_ended(i)) continue;
         const auto at = ptrdiff_t(i);
         ended_.push_back({here.times[i] - here.events[i], multiprocessor});
+        if (sample_.counts_first_reads()) count_first_reads(here.blocks[i]);
         slice_.ended.push_back(std::move(here.blocks[i].filtered));
         here.blocks.erase(here.blocks.begin() + at);
         here.times.erase(here.times.begin() + at);
         here.events.erase(here.events.begin() + at);
         --held_;
+    }
+}
+
+// Passes all requests of a block that has ended to the sample.
+void BlockSchedule::count_first_reads(const Running& r) {
+    const ReplayedBlock& block = *r.filtered;
+    const auto origin_of = [&](uint64_t line) { return r.origins[line >> line_region_bits]; };
+    if (!block.sectors && std::exchange(block.has_ended, true)) {
+        BlockSectorList list;
+        for (const Traffic& t : block.traffic)
+            for (uint32_t n = 0; n < t.count; ++n) list.add(t.kind, t.line_at(n), t.sectors);
+        block.sectors = list.get();
+    }
+    if (block.sectors) {
+        for (const BlockSectors& s : *block.sectors)
+            sample_.count_first_reads(s, origin_of(s.first));
+    } else {
+        for (const Traffic& t : block.traffic) sample_.count_first_reads(t, origin_of(t.line));
     }
 }
 
@@ -139,15 +158,15 @@ void BlockSchedule::Running::take(uint64_t before, Handle&& handle) {
 void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step,
                                   double end) {
     const auto gpc = uint8_t(gpu_.gpc_of(multiprocessor));
-    L2Sample::Batch batch(sample_);
+    L2Sample::Batch batch(sample_, [&](const Traffic& t, uint64_t line, uint32_t time,
+                                       bool repeats) {
+        // As in L1Replay::replay(), push_back() would make the host wait.
+        slice_.requests.emplace_back() = {
+            line, (double(time) - start) / step, t.pc, repeats, gpc, t.kind, t.sectors, t.whole};
+    });
     const uint64_t* const origins = r.origins.data();
     r.take(uint64_t(std::ceil(end)), [&](const Traffic& t, uint32_t time) {  // `end` > 0
-        batch.add(t, origins[t.line >> line_region_bits], [&](uint64_t line, bool repeats) {
-            // As in L1Replay::replay(), push_back() would make the host wait.
-            slice_.requests.emplace_back() = {
-                line,   (double(time) - start) / step, t.pc, repeats, gpc, t.kind, t.sectors,
-                t.whole};
-        });
+        batch.add(t, origins[t.line >> line_region_bits], time);
     });
     sectors_ += batch.end();
 }

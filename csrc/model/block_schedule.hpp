@@ -45,6 +45,11 @@ inline constexpr uint32_t line_region_bits = 37;
 struct ReplayedBlock {
     CacheCounts counts;
     std::vector<Traffic, KeptPages<Traffic>> traffic;
+    // The sectors of all requests. If it is null, BlockSchedule makes the list as soon as two
+    // blocks with these requests have ended. (Blocks are const because threads share them. But only
+    // one thread at a time runs the schedule.)
+    mutable std::shared_ptr<const std::vector<BlockSectors>> sectors;
+    mutable bool has_ended = false;  // a block with these requests has ended
     std::optional<Turns> turns;  // computes the requests to L2, if they are not stored in `traffic`
     uint32_t cycles = 0;
     uint64_t lines = 0;       // lines that were looked up in L1
@@ -113,6 +118,7 @@ class BlockSchedule {
         uint32_t multiprocessor;
     };
     void run(uint32_t multiprocessor);
+    void count_first_reads(const Running& r);
     void send_requests(Running& r, uint32_t multiprocessor, double start, double step, double end);
 
     const Gpu& gpu_;

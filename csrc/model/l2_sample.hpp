@@ -9,7 +9,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "model/caches.hpp"
 #include "model/unlimited_cache.hpp"
@@ -53,56 +56,74 @@ class L2Sample {
 
     [[nodiscard]] bool has(uint64_t line) const { return L2Cache::is_in_sample(line, exponent_); }
 
-    // Requests that are added one after the other. Their sums are added to those of the sample only
-    // by end(), so that the compiler can keep them in registers until then.
+    // Adds requests, one after the other. For each line that belongs to the sample, it calls
+    // sampled(traffic, line, time, repeats): `repeats` is true if there was an earlier request for
+    // this line. If there is no sample and a line has been read again, `repeats` is always true,
+    // because nobody needs it.
+    //
+    // Whether a line belongs to the sample is random, so the host could not predict a branch on it.
+    // Therefore the lines are collected first, without a branch, and are handled later.
+    template <class Handle>
     class Batch {
       public:
-        explicit Batch(L2Sample& sample) : to_(sample), reads_again_(sample.reads_again_) {}
+        Batch(L2Sample& sample, Handle sampled) : to_(sample), handle_(std::move(sampled)) {}
 
-        // Adds requests. `origin` is the difference between their lines and those in `traffic`. For
-        // each of their lines that belongs to the sample, calls sampled(line, repeats): `repeats`
-        // is true if there was an earlier request for this line. If there is no sample and a line
-        // has been read again, `repeats` is always true, because nobody needs it.
-        template <class Sampled>
-        void add(const Traffic& traffic, uint64_t origin, Sampled&& sampled) {
+        // Adds requests, which must exist until end(). `origin` is the difference between their
+        // lines and those in `traffic`.
+        void add(const Traffic& traffic, uint64_t origin, uint32_t time) {
             all_.add(traffic, traffic.count);
-            uint64_t line = origin + traffic.line, lines = 0;
+            uint64_t line = origin + traffic.line;
             for (uint32_t left = traffic.count; left > 0; --left) {
-                lines += add_line(traffic, line, sampled);
+                waiting_[count_] = {line, &traffic, time};
+                count_ += L2Cache::is_in_sample(line, exponent_);
+                if (count_ == waiting_.size()) [[unlikely]]
+                    handle_waiting();
                 line += uint64_t(int64_t{traffic.step});
             }
-            if (lines) sampled_.add(traffic, lines);
         }
         // Returns the number of sectors of all requests.
         uint64_t end() {
+            handle_waiting();
             to_.all_.add(all_);
-            to_.sampled_.add(sampled_);
-            to_.reads_again_ = reads_again_;
             return all_.read + all_.written + all_.atomic;
         }
 
       private:
-        template <class Sampled>
-        bool add_line(const Traffic& traffic, uint64_t line, Sampled&& sampled) {
-            if (to_.exponent_ == 0 && reads_again_) {
-                sampled(line, true);
-                return true;
-            }
-            const auto [fetched, is_new] =
-                to_.unlimited_.handle(traffic.kind, line, traffic.sectors);
-            const uint64_t first = sectors_in(uint32_t(fetched));
-            all_.read_first += first;
-            if (!to_.has(line)) return false;
-            sampled_.read_first += first;
-            reads_again_ |= !is_new && traffic.kind != Traffic::Kind::write;
-            sampled(line, !is_new);
-            return true;
+        struct Waiting {
+            uint64_t line;
+            const Traffic* traffic;
+            uint32_t time;
+        };
+
+        [[gnu::noinline]] void handle_waiting() {
+            for (const Waiting& w : std::span(waiting_).first(count_))
+                handle_(*w.traffic, w.line, w.time, to_.add_to_sample(*w.traffic, w.line));
+            count_ = 0;
         }
 
         L2Sample& to_;
-        Sectors all_, sampled_;
-        bool reads_again_;
+        Handle handle_;
+        const uint32_t exponent_ = to_.exponent_;
+        Sectors all_;
+        std::array<Waiting, 64> waiting_;
+        size_t count_ = 0;
     };
+
+    // Returns true if the requests of all blocks must be passed to count_first_reads(), because the
+    // sample has only a part of their lines.
+    [[nodiscard]] bool counts_first_reads() const { return exponent_ != 0; }
+    // Counts the sectors that are read from DRAM for the first time. Call this for all requests of
+    // a block that has ended: either for each request, or for the list of their sectors. `origin`
+    // is that of Batch::add().
+    void count_first_reads(const Traffic& traffic, uint64_t origin) {
+        for (uint32_t n = 0; n < traffic.count; ++n)
+            all_.read_first += sectors_in(
+                uint32_t(of_all_.handle(traffic.kind, origin + traffic.line_at(n), traffic.sectors)
+                             .fetched));
+    }
+    void count_first_reads(const BlockSectors& sectors, uint64_t origin) {
+        all_.read_first += of_all_.handle(sectors, origin);
+    }
 
     // Returns true if any line of the sample was read after another request for it. An atomic also
     // reads.
@@ -137,10 +158,20 @@ class L2Sample {
     }
 
   private:
+    // Adds a request for a line of the sample. Returns true if there was an earlier one.
+    bool add_to_sample(const Traffic& traffic, uint64_t line) {
+        if (exponent_ == 0 && reads_again_) return true;
+        const auto [fetched, is_new] = of_sample_.handle(traffic.kind, line, traffic.sectors);
+        sampled_.add(traffic, 1);
+        sampled_.read_first += sectors_in(uint32_t(fetched));
+        reads_again_ |= !is_new && traffic.kind != Traffic::Kind::write;
+        return !is_new;
+    }
+
     const uint32_t exponent_;
     Sectors all_, sampled_;  // sums over all requests, and over those for lines of the sample
     bool reads_again_ = false;
-    UnlimitedCache unlimited_;
+    UnlimitedCache of_sample_, of_all_;  // for lines of the sample, and for all lines
 };
 
 }  // namespace coalesce::model

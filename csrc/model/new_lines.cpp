@@ -1,6 +1,6 @@
 #include "model/new_lines.hpp"
 
-#include <ranges>
+#include <algorithm>
 
 namespace coalesce::model {
 
@@ -12,8 +12,9 @@ class EvictedInOrder {
     explicit EvictedInOrder(const L2Cache& l2)
         : l2_(l2), stored_later_(l2.partitions() * l2.sets()) {}
 
-    // Adds a request. The last request must be added first.
-    void add(const L2Request& r) {
+    // Adds a request. The last request must be added first. The first requests, before any line is
+    // modified, cannot cause a write to DRAM. For these, `modifies` is false.
+    void add(const L2Request& r, bool modifies) {
         const uint64_t sectors = sectors_in(r.sectors);
         const uint32_t home = l2_.home_of(r.line), near = l2_.partition_of(r.from);
         const uint64_t passes = near == home ? 1 : 2;
@@ -23,6 +24,7 @@ class EvictedInOrder {
             case Traffic::Kind::read:
                 counts_.l2_reads += sectors;
                 counts_.l2_lookups += passes * sectors;
+                if (!modifies) return;
                 store(home, r.line, 0);
                 if (near != home) store(near, r.line, 0);
                 break;
@@ -67,8 +69,10 @@ CacheCounts NewLines::counts() const {
     for (const L2Request& r : requests_)
         if (is_modelled[l2.set_of(r.line)]) l2.handle(r.kind, r.access(), r.from);
     EvictedInOrder others(l2);
-    for (const L2Request& r : std::views::reverse(requests_))
-        if (!is_modelled[l2.set_of(r.line)]) others.add(r);
+    const auto first_write = std::ranges::find_if(
+        requests_, [](const L2Request& r) { return r.kind != Traffic::Kind::read; });
+    for (auto r = requests_.end(); r != requests_.begin();)
+        if (--r; !is_modelled[l2.set_of(r->line)]) others.add(*r, r >= first_write);
     CacheCounts sum = l2.counts();
     sum.add(others.counts());
     return sum;

@@ -7,12 +7,12 @@
 // them. They are estimated from the sample.
 #pragma once
 
-#include <array>
+#include <bit>
 #include <cstdint>
-#include <memory>
-#include <unordered_map>
 
+#include "model/block_sectors.hpp"
 #include "model/caches.hpp"
+#include "model/line_words.hpp"
 
 namespace coalesce::model {
 
@@ -26,44 +26,48 @@ class UnlimitedCache {
     };
     // Handles requests of one kind for these sectors of a line.
     Answer handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
-        uint16_t& four = part_of(line)[line % (lines_of_part / 4)];
-        const uint32_t shift = line / (lines_of_part / 4) % 4 * 4;
-        const uint32_t there = uint32_t{four} >> shift & 15;
+        uint64_t& word = there_[line / lines_of_word];
+        const uint32_t place = place_in_word(line);
+        const bool is_new = (word >> place & 15) == 0;
+        const uint64_t requested = uint64_t{sectors} << place;
         if (kind == Traffic::Kind::write) {
-            four |= uint16_t(sectors << shift);
-            return {0, there == 0};
+            word |= requested;
+            return {0, is_new};
         }
-        uint32_t fetched = sectors & ~there;
-        if (sectors != 15) fetched |= half_lines(uint8_t(fetched)) & ~there;
-        four |= uint16_t((sectors | fetched) << shift);
-        return {fetched, there == 0};
+        return {read(requested, word) >> place, is_new};
+    }
+    // Handles all requests of a block for 16 lines. `origin` is the difference between their lines
+    // and those in `block`. Returns how many sectors must be read from DRAM. (If the block reads a
+    // sector after it has written the other one of the half line, that one is counted, too.)
+    uint64_t handle(const BlockSectors& block, uint64_t origin) {
+        const uint64_t first = origin + block.first, number = first / lines_of_word;
+        const uint32_t place = place_in_word(first);
+        const uint64_t fetched = handle(block.read << place, block.written << place, number);
+        if (place == 0) return fetched;
+        const uint32_t rest = 64 - place;
+        return fetched + handle(block.read >> rest, block.written >> rest, number + 1);
     }
 
   private:
-    static constexpr uint64_t lines_of_part = 1024;
-    // For each line, four bits: the sectors that were read or written. Four lines share a number.
-    // They are no neighbours: the next request often has the neighbouring line, and would have to
-    // wait until the number has been written. (If the numbers were bytes, the compiler would have
-    // to assume that they are part of another object, and read the members of all objects again.)
-    using Part = std::array<uint16_t, lines_of_part / 4>;
-
-    Part& part_of(uint64_t line) {
-        const uint64_t number = line / lines_of_part;
-        Latest& latest = latest_[number % latest_.size()];
-        if (latest.number != number) {
-            auto& part = parts_[number];
-            if (!part) part = std::make_unique<Part>();
-            latest = {number, part.get()};
-        }
-        return *latest.part;
+    uint64_t handle(uint64_t read_sectors, uint64_t written, uint64_t number) {
+        if ((read_sectors | written) == 0) return 0;
+        uint64_t& word = there_[number];
+        const uint64_t fetched = read(read_sectors, word);
+        word |= written;
+        return uint64_t(std::popcount(fetched));
+    }
+    // Adds the sectors that are read to a word. Returns those that DRAM must answer, which include
+    // the missing sectors of their half lines.
+    static uint64_t read(uint64_t requested, uint64_t& word) {
+        constexpr uint64_t first_of_half = 0x5555555555555555;
+        const uint64_t missing = requested & ~word;
+        const uint64_t halves = (missing | missing >> 1) & first_of_half;
+        const uint64_t fetched = (halves | halves << 1) & ~word;
+        word |= fetched;
+        return fetched;
     }
 
-    struct Latest {
-        uint64_t number = ~uint64_t(0);
-        Part* part = nullptr;
-    };
-    std::array<Latest, 1024> latest_;  // the part that was used last, by number modulo 1024
-    std::unordered_map<uint64_t, std::unique_ptr<Part>> parts_;
+    LineWords<uint64_t> there_;  // the sectors that were read or written
 };
 
 }  // namespace coalesce::model

@@ -1,6 +1,7 @@
 // Tests that L2 is replayed in the same way with and without the models of its contents.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <random>
 
 #include "analysis/l2_replay.hpp"
@@ -20,19 +21,23 @@ void send(L2Replay& replay, std::mt19937_64& random, uint64_t first, uint64_t co
     for (uint64_t sent = 0; sent < count;) {
         BlockSchedule::Slice slice;
         slice.start = now;
-        model::L2Sample::Batch batch(replay.sample());
+        model::L2Sample::Batch batch(replay.sample(),
+                                     [&](const Traffic& t, uint64_t line, uint32_t, bool repeats) {
+                                         slice.requests.push_back({.line = line,
+                                                                   .time = now,
+                                                                   .pc = t.pc,
+                                                                   .repeats = repeats,
+                                                                   .from = uint8_t(random() % 8),
+                                                                   .kind = t.kind,
+                                                                   .sectors = t.sectors,
+                                                                   .whole = t.sectors});
+                                     });
+        std::deque<Traffic> requests;  // its elements stay where they are
         for (uint64_t left = std::min<uint64_t>(count - sent, random() % 100); left > 0; --left) {
-            const Traffic t{.line = first + sent++, .pc = pc, .kind = kind, .sectors = 15};
-            batch.add(t, 0, [&](uint64_t line, bool repeats) {
-                slice.requests.push_back({.line = line,
-                                          .time = now,
-                                          .pc = pc,
-                                          .repeats = repeats,
-                                          .from = uint8_t(random() % 8),
-                                          .kind = kind,
-                                          .sectors = t.sectors,
-                                          .whole = t.sectors});
-            });
+            const Traffic& t = requests.emplace_back(
+                Traffic{.line = first + sent++, .pc = pc, .kind = kind, .sectors = 15});
+            batch.add(t, 0, 0);
+            if (replay.sample().counts_first_reads()) replay.sample().count_first_reads(t, 0);
         }
         batch.end();
         replay.handle(slice);

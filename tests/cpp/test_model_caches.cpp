@@ -317,8 +317,11 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
                 part.handle(kind, a, from);
             }
             const auto add = [&](L2Sample& to, std::vector<uint64_t>& found) {
-                L2Sample::Batch batch(to);
-                batch.add(t, origin, [&](uint64_t line, bool) { found.push_back(line); });
+                L2Sample::Batch batch(to, [&](const Traffic&, uint64_t line, uint32_t, bool) {
+                    found.push_back(line);
+                });
+                batch.add(t, origin, 0);
+                if (to.counts_first_reads()) to.count_first_reads(t, origin);
                 return batch.end();
             };
             ASSERT_EQ(add(sample, sampled), t.count * sectors_in(t.sectors));
@@ -356,13 +359,16 @@ TEST(L2Sample, KnowsWhichLinesWereRequestedBefore) {
                             .kind = kind,
                             .sectors = uint8_t(1 + random() % 15),
                             .count = uint8_t(1 + random() % 3)};
-            L2Sample::Batch batch(sample);
-            batch.add(t, 100, [&](uint64_t line, bool repeats) {
-                if (!reads_again || exponent != 0) {
-                    ASSERT_EQ(repeats, before.contains(line)) << n;
-                }
-                reads_again |= repeats && kind != Traffic::Kind::write;
-            });
+            L2Sample::Batch batch(
+                sample, [&](const Traffic& sent, uint64_t line, uint32_t time, bool repeats) {
+                    ASSERT_EQ(&sent, &t);
+                    ASSERT_EQ(time, uint32_t(n));
+                    if (!reads_again || exponent != 0) {
+                        ASSERT_EQ(repeats, before.contains(line)) << n;
+                    }
+                    reads_again |= repeats && kind != Traffic::Kind::write;
+                });
+            batch.add(t, 100, uint32_t(n));
             batch.end();
             for (uint32_t nth = 0; nth < t.count; ++nth) before.insert(100 + t.line_at(nth));
             ASSERT_EQ(sample.reads_again(), reads_again) << n;

@@ -12,19 +12,20 @@ namespace coalesce::model {
 namespace {
 
 // Returns requests of all kinds for random lines of the sample. No line is requested twice, but if
-// `rewrites` is true, some lines are written several times, also after they were read.
+// `rewrites` is true, some lines are written several times, also after they were read. The first
+// `reads` requests are reads.
 std::vector<L2Request> requests(std::mt19937_64& random, size_t count, uint32_t sample,
-                                bool rewrites) {
+                                bool rewrites, size_t reads) {
     std::vector<L2Request> all;
     std::set<uint64_t> before;
     while (all.size() < count) {
         L2Request r{};
         r.line = random() % (1 << 24);
-        r.kind = Traffic::Kind(random() % 3);
+        r.kind = all.size() < reads ? Traffic::Kind::read : Traffic::Kind(random() % 3);
         r.sectors = uint8_t(1 + random() % 15);
         r.whole = r.sectors & uint8_t(random());
         r.from = uint8_t(random() % 8);
-        if (rewrites && !all.empty() && random() % 8 == 0) {
+        if (rewrites && all.size() > reads && random() % 8 == 0) {
             r.line = all[all.size() - 1 - random() % std::min<size_t>(all.size(), 200)].line;
             r.kind = Traffic::Kind::write;
         }
@@ -40,12 +41,13 @@ TEST(NewLines, CountsLikeTheModelOfL2) {
     for (const uint32_t partitions : {1u, 2u}) {
         for (const uint32_t sample : {0u, 2u}) {
             for (const bool rewrites : {false, true}) {
+                const size_t reads = random() % 3000;
                 // The sets are filled several times, so lines are evicted.
                 const Gpu gpu = small(partitions, 1024);
                 L2Cache l2(gpu, sample);
                 NewLines lines(gpu, sample);
                 EXPECT_EQ(lines.counts(), CacheCounts{});
-                for (const L2Request& r : requests(random, 5000, sample, rewrites)) {
+                for (const L2Request& r : requests(random, 8000, sample, rewrites, reads)) {
                     lines.add(r);
                     l2.handle(r.kind, r.access(), r.from);
                 }

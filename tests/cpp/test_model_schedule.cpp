@@ -147,6 +147,39 @@ TEST(BlockSchedule, ComputesTheRequestsOfWarpsThatTakeTurns) {
     }
 }
 
+// The first reads of a block are counted from its requests. Those of later blocks with the same
+// requests are counted from a list of their sectors.
+TEST(BlockSchedule, CountsFirstReadsOfEqualBlocks) {
+    std::mt19937 random(7);
+    const auto filtered = std::make_shared<ReplayedBlock>();
+    for (uint32_t time = 0; time < 500; ++time) {
+        // The second array is only read.
+        const uint64_t array = random() % 2;
+        filtered->traffic.push_back({.line = array << line_region_bits | random() % 300,
+                                     .time = time,
+                                     .step = 3,
+                                     .kind = Traffic::Kind(array ? 0 : random() % 3),
+                                     .sectors = uint8_t(random() % 2 ? 0b0011 : 0b1100),
+                                     .count = uint8_t(1 + random() % 3)});
+    }
+    filtered->cycles = 500;
+    L2Sample sample(2), expected(2);
+    BlockSchedule schedule(*find_gpu("h200"), 1, sample);
+    for (uint64_t block = 0; block < 20; ++block) {
+        // In the second array, the lines of neighbouring blocks overlap.
+        const std::vector<uint64_t> origins{
+            777 * block, (1 << 20) + 77 * block - (uint64_t{1} << line_region_bits)};
+        schedule.start(block, filtered, origins);
+        for (const Traffic& t : filtered->traffic)
+            expected.count_first_reads(t, origins[t.line >> line_region_bits]);
+    }
+    while (!schedule.is_empty()) schedule.run_slice();
+    const uint64_t bytes = sample.estimate({}, 0).dram_read_bytes;
+    EXPECT_EQ(bytes, expected.estimate({}, 0).dram_read_bytes);
+    EXPECT_GT(bytes, 20 * 100 * line_bytes);
+    EXPECT_TRUE(filtered->sectors);
+}
+
 TEST(BlockSchedule, LastsAsLongAsL2Needs) {
     const Gpu& gpu = *find_gpu("h200");
     L2Sample all(0);
