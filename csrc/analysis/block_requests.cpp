@@ -160,7 +160,7 @@ inline uint64_t BlockRequests::relative(const sim::Block& block, const sim::Memo
 
 // Adds the L1 cycles of a request. If a request needs the same banks in each of its lines, each
 // cycle can serve only one line. The replay counts the cycles of these requests.
-void BlockRequests::add_cycles(const MemoryRequest& r, const sim::MemoryEvent& e) {
+void BlockRequests::add_cycles(MemoryRequest r, const sim::MemoryEvent& e) {
     const CacheSite site = sites_[r.pc];
     if (site.local || r.form != uint32_t(RequestForm::other)) return;
     const auto cycles = [&] {
@@ -191,6 +191,24 @@ void BlockRequests::add(const sim::Warp& warp, const sim::MemoryEvent& e) {
     record(warp.index, r);
 }
 
+// Adds an access to words in global memory that is not the next request that is expected.
+void BlockRequests::add_words(const sim::Warp& warp, const sim::Op& op, sim::Access access,
+                              int64_t stride, uint64_t first) {
+    // This is a short way for most accesses of a block that is not compared.
+    const Origin& origin = origin_of_[op.pc];
+    const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
+    if (!expected_ && stride == int32_t(stride) && origin.has(first) && origin.has(last)) {
+        MemoryRequest r{};
+        r.first = first - origin.difference;
+        r.stride = int32_t(stride);
+        r.pc = op.pc;
+        const RequestForm form = form_of(r.first, r.stride, sites_[op.pc].bytes);
+        r.form = uint32_t(form);
+        if (form != RequestForm::other) return record(warp.index, r);
+    }
+    add(warp, sim::event_of_words(op, ptx::Space::global, access, stride, first));
+}
+
 inline MemoryRequest BlockRequests::regular(const sim::Block& block, const sim::MemoryEvent& e,
                                             int64_t stride) {
     const uint64_t address = e.address(0), last = address + uint64_t(stride) * (sim::warp_size - 1);
@@ -216,7 +234,7 @@ MemoryRequest BlockRequests::scattered(const sim::Block& block, const sim::Memor
 
 // Returns true if the request is the next one that is expected, and proceeds to the request after
 // it.
-inline bool BlockRequests::is_expected(OfWarp& own, const MemoryRequest& r) {
+inline bool BlockRequests::is_expected(OfWarp& own, MemoryRequest r) {
     const MemoryRequest* const next = own.expected();
     if (!next || next->pc != r.pc || next->stride != r.stride || next->scattered != r.scattered)
         return false;
@@ -246,9 +264,11 @@ void BlockRequests::stop_comparing() {
     expected_ = nullptr;
 }
 
-void BlockRequests::record(uint32_t warp, const MemoryRequest& r) {
+void BlockRequests::record(uint32_t warp, MemoryRequest r) {
     std::vector<MemoryRequest>& own = own_->requests[warp];
     uint64_t& wavefronts = warps_[warp].wavefronts;
+    // Most warps of a block make equally many requests, so less memory must be copied.
+    if (warp > 0 && own.empty()) own.reserve(own_->requests[warp - 1].size());
     if (wavefronts) own.push_back({wavefronts, 0, MemoryRequest::pause, 0, 0});
     wavefronts = 0;
     own.push_back(r);

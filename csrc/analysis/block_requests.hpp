@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -83,6 +84,9 @@ struct RecordedBlock {
     void clear();
     // The number of requests of all warps.
     [[nodiscard]] size_t size() const;
+    [[nodiscard]] bool has_same_requests(const RecordedBlock& other) const {
+        return requests == other.requests && addresses == other.addresses;
+    }
 
     uint64_t number = 0;                               // the linear number of the block
     std::vector<std::vector<MemoryRequest>> requests;  // by warp
@@ -91,8 +95,10 @@ struct RecordedBlock {
     // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
     // with its lock.
     std::array<std::shared_ptr<const L1Result>, variants> results;
-    // The result of OnceReplay::of(), if it is known. It has the same lock.
+    // The result of OnceReplay::of(), if it is known. If a thread needs it while another one
+    // computes it, the mutex makes the thread wait.
     std::optional<std::shared_ptr<const OnceReplay>> once;
+    std::mutex once_mutex;
 };
 
 // Remembers how many L1 cycles a request takes. Requests take equally long if they have the same
@@ -137,8 +143,7 @@ class BlockRequests {
              uint64_t first) {
         OfWarp& own = warps_[warp.index];
         own.add_repeated_wavefronts(warp);
-        if (!is_expected(own, op.pc, stride, first))
-            add(warp, sim::event_of_words(op, ptx::Space::global, access, stride, first));
+        if (!is_expected(own, op.pc, stride, first)) add_words(warp, op, access, stride, first);
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
@@ -223,17 +228,19 @@ class BlockRequests {
         return true;
     }
     void add(const sim::Warp& warp, const sim::MemoryEvent& e);
+    void add_words(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
+                   uint64_t first);
     [[nodiscard]] MemoryRequest regular(const sim::Block& block, const sim::MemoryEvent& e,
                                         int64_t stride);
     [[nodiscard]] MemoryRequest scattered(const sim::Block& block, const sim::MemoryEvent& e);
-    [[nodiscard]] bool is_expected(OfWarp& own, const MemoryRequest& r);
-    void record(uint32_t warp, const MemoryRequest& r);
+    [[nodiscard]] bool is_expected(OfWarp& own, MemoryRequest r);
+    void record(uint32_t warp, MemoryRequest r);
     void expect(std::shared_ptr<RecordedBlock> candidate);
     [[nodiscard]] bool begins_as_expected(const RecordedBlock& candidate) const;
     template <class Suits>
     bool choose_another(Suits&& suits);
     void stop_comparing();
-    void add_cycles(const MemoryRequest& r, const sim::MemoryEvent& e);
+    void add_cycles(MemoryRequest r, const sim::MemoryEvent& e);
     [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
                                     uint64_t address);
     [[nodiscard]] Origin origin_of(const sim::Block& block, const sim::MemoryEvent& e,

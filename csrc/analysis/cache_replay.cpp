@@ -118,32 +118,46 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
 std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
                                                     BlockRequests& requests) {
     const auto variant = uint32_t(block.linear % RecordedBlock::variants);
-    const std::shared_ptr<RecordedBlock> recorded = requests.finish();
-    std::optional<std::shared_ptr<const OnceReplay>> once;
+    std::shared_ptr<RecordedBlock> recorded = requests.finish();
     {
         const std::lock_guard lock(mutex_);
-        ++(requests.is_as_expected() ? as_expected_ : not_as_expected_);
-        if (not_as_expected_ >= enough_failures + as_expected_ || has_atomics_) {
-            candidates_.clear();
-        } else if (!requests.is_as_expected()) {
-            const bool is_small = recorded->size() <= small_block;
-            const size_t most = is_small ? max_small_candidates : max_candidates;
-            while (candidates_.size() >= most) candidates_.erase(candidates_.begin());
-            recorded->is_candidate = true;
-            candidates_.push_back(recorded);
+        bool as_expected = requests.is_as_expected();
+        if (!as_expected) {
+            // Perhaps another thread has recorded the same requests in the meantime.
+            const auto same = std::ranges::find_if(
+                candidates_, [&](const auto& c) { return c->has_same_requests(*recorded); });
+            as_expected = same != candidates_.end();
+            if (as_expected) recorded = *same;
         }
+        ++(as_expected ? as_expected_ : not_as_expected_);
+        if (not_as_expected_ >= enough_failures + as_expected_)
+            candidates_.clear();
+        else if (!as_expected && !has_atomics_)
+            add_candidate(recorded);
         if (recorded->results[variant]) return recorded->results[variant];
-        once = recorded->once;
     }
-    if (!once) once = OnceReplay::of(*recorded, sites_, requests.origins().size());
-    auto result = std::make_shared<const L1Result>(
-        *once ? (*once)->run(variant, has_barriers_)
-              : L1Replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
-                         variant, has_barriers_)
-                    .run());
+    auto result = std::make_shared<const L1Result>(replay(*recorded, requests, variant));
     const std::lock_guard lock(mutex_);
-    recorded->once = std::move(once);
     return recorded->results[variant] = std::move(result);
+}
+
+void CacheReplay::add_candidate(const std::shared_ptr<RecordedBlock>& recorded) {
+    const size_t most = recorded->size() <= small_block ? max_small_candidates : max_candidates;
+    while (candidates_.size() >= most) candidates_.erase(candidates_.begin());
+    recorded->is_candidate = true;
+    candidates_.push_back(recorded);
+}
+
+L1Result CacheReplay::replay(RecordedBlock& recorded, BlockRequests& requests, uint32_t variant) {
+    {
+        const std::lock_guard lock(recorded.once_mutex);
+        if (!recorded.once)
+            recorded.once = OnceReplay::of(recorded, sites_, requests.origins().size());
+    }
+    if (*recorded.once) return (*recorded.once)->run(variant, has_barriers_);
+    return L1Replay(recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
+                    variant, has_barriers_)
+        .run();
 }
 
 // Keeps the result of a block's L1 replay. Returns true if so much is kept that the caller should

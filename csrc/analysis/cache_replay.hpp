@@ -70,6 +70,9 @@ class CacheReplay {
     void decide();
     [[nodiscard]] std::shared_ptr<const L1Result> replay(const sim::Block& block,
                                                          BlockRequests& requests);
+    [[nodiscard]] L1Result replay(RecordedBlock& recorded, BlockRequests& requests,
+                                  uint32_t variant);
+    void add_candidate(const std::shared_ptr<RecordedBlock>& recorded);
     [[nodiscard]] bool keep(const sim::Block& block, const BlockRequests& requests,
                             std::shared_ptr<const L1Result> result);
     void advance(bool ended);
@@ -168,12 +171,18 @@ class CacheObserver {
     void repeated(const sim::Warp& w, const sim::Op& op, sim::Access access, int64_t stride,
                   uint64_t first) {
         if (w.block != current_) [[unlikely]]
-            select(w.block);
+            return repeated_elsewhere(w, op, access, stride, first);
         if (current_requests_) [[likely]]
             current_requests_->add(w, op, access, stride, first);
     }
 
   private:
+    // The same as repeated(), for a warp of another block than before.
+    [[gnu::noinline]] void repeated_elsewhere(const sim::Warp& w, const sim::Op& op,
+                                              sim::Access access, int64_t stride, uint64_t first) {
+        select(w.block);
+        repeated(w, op, access, stride, first);
+    }
     // Switches to the requests of another block. A worker alternates between blocks if they wait
     // for each other.
     [[gnu::noinline]] void select(const sim::Block* block) {

@@ -120,6 +120,9 @@ class BlockRequestsTest : public testing::Test {
         first->is_candidate = true;
         const auto second = run(requests, accesses, {first}, Way::shapes);
         EXPECT_EQ(requests.is_as_expected(), second == first);
+        BlockRequests alone(sites_, warps, 1 << 14);
+        EXPECT_EQ(run(alone, accesses, {}, Way::shapes)->has_same_requests(*first),
+                  requests.is_as_expected());
         for (const Way way : {Way::addresses, Way::repeated}) {
             BlockRequests others(sites_, warps, 1 << 14);
             const auto first_other = run(others, earlier, {}, way);
@@ -208,6 +211,23 @@ TEST_F(BlockRequestsTest, AMaskedRequestIsNotEqual) {
     e.shape = Shape::scattered;
     e.addresses = addresses.data();
     e.mask = 0x7fffffff;
+    EXPECT_FALSE(equal(earlier, later));
+}
+
+TEST_F(BlockRequestsTest, ScatteredAddressesAreCompared) {
+    Accesses earlier = some(60), later = earlier;
+    std::array<uint64_t, sim::warp_size> some_addresses, others;
+    for (size_t lane = 0; lane < sim::warp_size; ++lane)
+        some_addresses[lane] = others[lane] = arrays_[0] + 65536 + random_() % 4096 * 4;
+    others[17] += 4;
+    for (Accesses* const block : {&earlier, &later}) {
+        MemoryEvent& e = (*block)[40].event;
+        e.pc = 0;
+        e.shape = Shape::scattered;
+        e.addresses = some_addresses.data();
+    }
+    EXPECT_TRUE(equal(earlier, later));
+    later[40].event.addresses = others.data();
     EXPECT_FALSE(equal(earlier, later));
 }
 
