@@ -6,12 +6,16 @@ Times a plain run, a run that counts, and the call that returns a profile with c
 `report` times the text of that profile, which is computed when it is printed. Each ratio compares
 with the plain run. Sums and transposes use matrices with four times the rows and columns. A time is
 the CPU time of all threads, the best of the repeats. The kernels are compiled beforehand.
+
+The calls of a row take turns, because a host that other users share may be slow for seconds. Short
+calls are repeated more often, for half a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import math
 import os
 import platform
 import time
@@ -29,14 +33,17 @@ from coalesce.catalogue import table
 OPERATIONS = ("matmul", "transpose", "row_sums", "column_sums")
 
 
-def best(call: Callable[[], Any], repeats: int) -> float:
-    """Return the smallest CPU time of a call in seconds."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
+def best(calls: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
+    """Return the smallest CPU time of each call in seconds. The calls take turns."""
+    seconds = [math.inf] * len(calls)
+    start, rounds = time.perf_counter(), 0
+    while rounds < repeats or time.perf_counter() - start < 0.5:
+        for i, call in enumerate(calls):
+            before = time.process_time()
+            call()
+            seconds[i] = min(seconds[i], time.process_time() - before)
+        rounds += 1
+    return seconds
 
 
 def report_counting(n: int, repeats: int) -> Table:
@@ -64,11 +71,14 @@ def times(operation: str, variant: str, arrays: Sequence[Any], repeats: int) -> 
     asked = {"variant": variant}
     call = functools.partial(table.operation(operation).run, arrays, asked, device="sim")
     call(counts=True)  # the first call compiles
-    plain = best(call, repeats)
-    counting = best(lambda: call(counts=True), repeats)
-    profile = best(lambda: coalesce.profile(operation, *arrays, **chosen), repeats)
-    profiles = [coalesce.profile(operation, *arrays, **chosen) for _ in range(repeats)]
-    report = best(lambda: str(profiles.pop()), repeats)  # a profile keeps its text
+    profiles = []
+    calls = [
+        call,
+        lambda: call(counts=True),
+        lambda: profiles.append(coalesce.profile(operation, *arrays, **chosen)),
+        lambda: str(profiles.pop()),  # a profile keeps its text
+    ]
+    plain, counting, profile, report = best(calls, repeats)
     figures = [f"{plain:.3f}", f"{counting:.3f}", f"{counting / plain:.2f}"]
     return [*figures, f"{profile:.3f}", f"{profile / plain:.2f}", f"{report:.3f}"]
 
@@ -79,11 +89,12 @@ def report_large(n: int, repeats: int) -> Table:
     table.add_column("what")
     table.add_column("s", justify="right")
     a, b = np.random.default_rng(0).random((2, n, n), np.float32)
-    for what, caches in {"per line": False, "per line, with caches": True}.items():
-        call = functools.partial(
-            coalesce.profile, "matmul", a, b, variant="tiled", device="sim", caches=caches
-        )
-        table.add_row(what, f"{best(call, repeats):.2f}")
+    profile = functools.partial(coalesce.profile, "matmul", a, b, variant="tiled", device="sim")
+    calls = [functools.partial(profile, caches=caches) for caches in (False, True)]
+    for what, seconds in zip(
+        ("per line", "per line, with caches"), best(calls, repeats), strict=True
+    ):
+        table.add_row(what, f"{seconds:.2f}")
     return table
 
 
