@@ -5,7 +5,8 @@
 // coalescer therefore get only the requests for a part of the lines, the sample. Each of their
 // counts is multiplied by a ratio: the sectors of all requests, divided by the sectors of the
 // sample. Two counts do not depend on the size of L2, and are not estimated. They are the requested
-// sectors, and the sectors that are read from DRAM for the first time (unlimited_cache.hpp).
+// sectors, and the sectors that are read from DRAM for the first time (unlimited_cache.hpp). The
+// latter are counted when a block has ended, because this is fast (block_sectors.hpp).
 #pragma once
 
 #include <algorithm>
