@@ -16,10 +16,13 @@ import numpy as np
 
 from coalesce._core import cuda
 from coalesce.arrays.gpu_array import GpuArray, c_strides
+from coalesce.arrays.pointer import Pointer
 from coalesce.common import require
 from coalesce.common.errors import LaunchError
 
 _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13
+# Frequent arguments of kernels that are never GPU arrays.
+_ON_HOST = (np.ndarray, np.generic, int, float, type, Pointer)
 LEGACY_STREAM = 1  # a handle of the default stream. The handle 0 means the same stream.
 
 
@@ -41,7 +44,7 @@ def find_gpu_array(value: Any, name: str = "the array") -> GpuArray | None:
 
     For any other value, return None. `name` is the name of the value in error messages.
     """
-    if isinstance(value, np.ndarray | np.generic | int | float | type):
+    if isinstance(value, _ON_HOST):
         return None
     if isinstance(value, GpuArray):
         return value
