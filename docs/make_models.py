@@ -183,8 +183,8 @@ These errors are known:
 - **Too many bytes of DRAM:** `naive_2d` and `untiled` at 4096. On the GPU, the blocks of these
   kernels advance at the same speed, so a block finds in L2 the data that another
   block has just read. In the model, some blocks are far ahead of others.
-- **Too many bytes of DRAM:** `blocktiled_1d`, `blocktiled_2d`, `vectorized` and `warptiled` at 4096.
-  The reason is not known.
+- **Too many bytes of DRAM:** `blocktiled_1d`, `blocktiled_2d`, `vectorized` and `warptiled` at
+  4096. The reason is not known.
 - **Modelled time too short:** the fastest matrix products, from `blocktiled_1d` to `pipelined`, in
   most sizes. The reason is not known.
 - **Modelled time too short:** `gather`, if its data do not fit into L2. For random reads, DRAM is
