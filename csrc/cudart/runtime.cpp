@@ -54,6 +54,7 @@ __attribute__((destructor)) void finish() {
 
 __attribute__((constructor)) void start() {
     reserve_arena();
+    end_with_parent();
     watch_signals();
 }
 

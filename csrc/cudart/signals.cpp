@@ -4,10 +4,14 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 #include "cudart/runtime.hpp"
 
@@ -98,8 +102,18 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
+void end_with_parent() {
+#if defined(__linux__)
+    const char* const parent = std::getenv("COALESCE_PROGRAM_PARENT");
+    const auto is_parent = [&] { return std::to_string(getppid()) == parent; };
+    if (!parent || !is_parent()) return;  // a program that the program has started
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!is_parent()) _exit(128 + SIGKILL);  // it has just ended
+#endif
+}
+
 void watch_signals() {
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM, SIGHUP}) {
         struct sigaction before{}, own{};
         sigaction(signal, nullptr, &before);
         if (before.sa_handler != SIG_DFL) continue;

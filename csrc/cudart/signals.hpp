@@ -4,7 +4,11 @@
 
 namespace coalesce::cudart {
 
-// Installs handlers for the signals of faults and for SIGABRT, unless the program has its own.
+// Installs handlers for signals that end the program: those of faults, SIGABRT, SIGTERM and SIGHUP.
+// If the program has a handler of its own, that handler stays.
 void watch_signals();
+
+// If coalesce, the parent of this process, is killed, the system kills this process, too.
+void end_with_parent();
 
 }  // namespace coalesce::cudart

@@ -404,6 +404,61 @@ def test_ctrl_c_stops_it(program: Program) -> None:
         assert process.wait(30) == 130
 
 
+STOPPED = (
+    """
+    first<<<2, 32>>>(); OK(cudaDeviceSynchronize());
+    printf("%d\\n", int(getpid())); fflush(stdout);
+    runs_on<<<1, 1>>>(); OK(cudaDeviceSynchronize());
+    """,
+    """
+    #include <unistd.h>
+    __global__ void first() {}
+    __global__ void runs_on() { for (volatile int i = 0;; ++i) { } }
+    """,
+)
+
+
+def stopped(program: Program, number: signal.Signals) -> tuple[int, str]:
+    """Send a signal to `coalesce run` alone. Return its status and what it printed on stderr.
+
+    The program must end, too.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        child = int(process.stdout.readline())
+        time.sleep(0.3)
+        process.send_signal(number)
+        status = process.wait(30)
+        try:
+            for _ in range(100):
+                os.kill(child, 0)
+                time.sleep(0.1)
+        except ProcessLookupError:
+            return status, process.stderr.read()
+        os.kill(child, signal.SIGKILL)
+    pytest.fail("the program was still running")
+
+
+@pytest.mark.program(*STOPPED)
+def test_a_stopped_command_ends_the_program_and_prints_the_table(program: Program) -> None:
+    status, printed = stopped(program, signal.SIGTERM)
+    assert status == 128 + signal.SIGTERM
+    assert "The program was ended by SIGTERM." in printed
+    assert re.search(r"^first +1 +2 ", printed, re.MULTILINE)
+
+
+@pytest.mark.program(*STOPPED)
+def test_a_killed_command_does_not_leave_the_program_behind(program: Program) -> None:
+    status, _ = stopped(program, signal.SIGKILL)
+    assert status == -signal.SIGKILL
+
+
 @pytest.mark.program(
     """
     int *x, *gone, host[8] = {};

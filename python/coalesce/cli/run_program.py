@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from coalesce import programs
@@ -17,7 +20,8 @@ _FAILED = 3  # the exit status if --check has findings but the program itself su
 def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Run a program, print on stderr what its kernels cost, and return its exit status.
 
-    A .cu file is compiled first.
+    A .cu file is compiled first. If SIGTERM or SIGHUP ends the program, for example because of the
+    command ``timeout``, the costs of the launches until then are printed.
     """
     gpu = _gpu(options.device)
     launches = None
@@ -27,12 +31,15 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         launches = "first"
     settings = {"gpu": gpu, "check": options.check, "launches": launches}
     try:
-        if options.command == "exec":
-            outcome = programs.execute(options.file[0], arguments, **settings)
-        else:
-            outcome = programs.run(options.file, arguments, options=options.option, **settings)
+        with _stopped_by_signals():
+            if options.command == "exec":
+                outcome = programs.execute(options.file[0], arguments, **settings)
+            else:
+                outcome = programs.run(options.file, arguments, options=options.option, **settings)
     except LookupError as error:  # no compiler, or a library that cannot be simulated
         raise ValueError(str(error)) from None
+    except programs.Stop as stop:  # the program does not run yet
+        return 128 + stop.number
     from coalesce.programs import report
 
     if outcome.signal:
@@ -44,6 +51,27 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         Path(options.json).write_text(json.dumps(report.as_dict(outcome), indent=1))
     wrong = options.check and outcome.report is not None and report.has_errors(outcome.report)
     return outcome.status or (_FAILED if wrong else 0)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Raise `programs.Stop` for signals that would end this process, but not the program."""
+
+    def stop(number: int, _: object) -> None:
+        raise programs.Stop(number)
+
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # only the main thread may change how signals are handled
+    before = {number: signal.getsignal(number) for number in numbers}
+    default = [number for number in numbers if before[number] == signal.SIG_DFL]
+    for number in default:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in default:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _gpu(device: str | None) -> str:

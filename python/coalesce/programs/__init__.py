@@ -134,6 +134,7 @@ def _run(
         "COALESCE_PROGRAM_CODE": str(own),
         "COALESCE_PROGRAM_REPORT": str(report),
         "COALESCE_PROGRAM_HELPER": sys.executable,
+        "COALESCE_PROGRAM_PARENT": str(os.getpid()),
     }
     (own / "helper.py").write_text(_helper())
     if b"libnvrtc.so" in executable.read_bytes():
@@ -179,6 +180,20 @@ def _helper() -> str:
     )
 
 
+class Stop(BaseException):
+    """A signal handler may raise this while a program runs: the program then gets the signal, too.
+
+    Attributes
+    ----------
+    number : int
+        The number of the signal, such as ``signal.SIGTERM``.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def _wait(process: subprocess.Popen[bytes]) -> int:
     """Wait for the program and return its status.
 
@@ -187,6 +202,9 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
     """
     try:
         return process.wait()
+    except Stop as stop:
+        process.send_signal(stop.number)
+        return _wait(process)
     except KeyboardInterrupt:
         try:
             process.wait(2)
