@@ -2,6 +2,7 @@
 
 #include <ucontext.h>
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -69,10 +70,14 @@ void report_access(uint64_t address, const void* context) {
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
+// Signals by which others ask the program to end.
+constexpr std::array requests{SIGTERM, SIGHUP};
+
 volatile sig_atomic_t ending = 0;  // the signal that ends the program
 
 // Ends the program at once, by the same signal.
 void end_now(int) {
+    std::signal(ending, SIG_DFL);
     sigset_t only;
     sigemptyset(&only);
     sigaddset(&only, ending);
@@ -88,15 +93,17 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     // the process is about to end. But they may wait for ever, for example for memory, if the
     // signal interrupted malloc(). Then the process ends after some seconds, without a report.
     constexpr unsigned seconds = 5;
-    struct sigaction standard{};
-    standard.sa_handler = SIG_DFL;
-    sigaction(signal, &standard, nullptr);
+    std::signal(signal, SIG_DFL);
+    // Some senders, such as `timeout`, send a signal to coalesce and to this process, and coalesce
+    // passes it on. The second signal must not end the process before the report is written.
+    for (const int request : requests) std::signal(request, SIG_IGN);
     ending = signal;
     std::signal(SIGALRM, end_now);
     alarm(seconds);
     if (accessed) report_access(address, context);
     write_report();
     alarm(0);
+    std::signal(signal, SIG_DFL);
     raise(signal);  // it is delivered when this handler returns
 }
 

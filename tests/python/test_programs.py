@@ -418,22 +418,23 @@ STOPPED = (
 )
 
 
-def stopped(program: Program, number: signal.Signals) -> tuple[int, str]:
-    """Send a signal to `coalesce run` alone. Return its status and what it printed on stderr.
+def stopped(program: Program, number: signal.Signals, both: bool = False) -> tuple[int, str]:
+    """Send a signal to `coalesce run`. Return its status and what it printed on stderr.
 
-    The program must end, too.
+    The program must end, too. If `both`, it gets the signal as well, as from the command `timeout`.
     """
     with subprocess.Popen(
         [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         child = int(process.stdout.readline())
         time.sleep(0.3)
-        process.send_signal(number)
+        (os.killpg if both else os.kill)(process.pid, number)
         status = process.wait(30)
         try:
             for _ in range(100):
@@ -446,8 +447,11 @@ def stopped(program: Program, number: signal.Signals) -> tuple[int, str]:
 
 
 @pytest.mark.program(*STOPPED)
-def test_a_stopped_command_ends_the_program_and_prints_the_table(program: Program) -> None:
-    status, printed = stopped(program, signal.SIGTERM)
+@pytest.mark.parametrize("both", [False, True])
+def test_a_stopped_command_ends_the_program_and_prints_the_table(
+    program: Program, both: bool
+) -> None:
+    status, printed = stopped(program, signal.SIGTERM, both)
     assert status == 128 + signal.SIGTERM
     assert "The program was ended by SIGTERM." in printed
     assert re.search(r"^first +1 +2 ", printed, re.MULTILINE)
