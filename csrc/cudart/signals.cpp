@@ -2,7 +2,9 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -93,10 +95,14 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     // the process is about to end. But they may wait for ever, for example for memory, if the
     // signal interrupted malloc(). Then the process ends after some seconds, without a report.
     constexpr unsigned seconds = 5;
-    std::signal(signal, SIG_DFL);
-    // Some senders, such as `timeout`, send a signal to coalesce and to this process, and coalesce
-    // passes it on. The second signal must not end the process before the report is written.
-    for (const int request : requests) std::signal(request, SIG_IGN);
+    // A second request must not end the process before the report is written. Some senders, such as
+    // `timeout`, send a signal to this process and to coalesce, which passes it on.
+    const bool is_request = std::ranges::find(requests, signal) != requests.end();
+    static std::atomic_flag has_begun;
+    const bool is_second = has_begun.test_and_set();
+    if (is_second && is_request) return;
+    if (!is_request) std::signal(signal, SIG_DFL);
+    if (is_second) return;  // a fault while the report is written: the instruction is repeated
     ending = signal;
     std::signal(SIGALRM, end_now);
     alarm(seconds);

@@ -31,15 +31,15 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         launches = "first"
     settings = {"gpu": gpu, "check": options.check, "launches": launches}
     try:
-        with _stopped_by_signals():
+        with _passed_on_signals():
             if options.command == "exec":
                 outcome = programs.execute(options.file[0], arguments, **settings)
             else:
                 outcome = programs.run(options.file, arguments, options=options.option, **settings)
     except LookupError as error:  # no compiler, or a library that cannot be simulated
         raise ValueError(str(error)) from None
-    except programs.Stop as stop:  # the program does not run yet
-        return 128 + stop.number
+    except programs.Stopped as stopped:
+        return 128 + stopped.number
     from coalesce.programs import report
 
     if outcome.signal:
@@ -54,19 +54,15 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Raise `programs.Stop` for signals that would end this process, but not the program."""
-
-    def stop(number: int, _: object) -> None:
-        raise programs.Stop(number)
-
+def _passed_on_signals() -> Iterator[None]:
+    """Pass signals that would end only this process on to the program."""
     numbers = [signal.SIGTERM, signal.SIGHUP]
     if threading.current_thread() is not threading.main_thread():
         numbers = []  # only the main thread may change how signals are handled
     before = {number: signal.getsignal(number) for number in numbers}
     default = [number for number in numbers if before[number] == signal.SIG_DFL]
     for number in default:
-        signal.signal(number, stop)
+        signal.signal(number, programs.pass_on)
     try:
         yield
     finally:

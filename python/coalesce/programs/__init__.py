@@ -30,6 +30,9 @@ ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4":
 ARCHITECTURES |= {"rtx3090": 86, "rtx4090": 89}
 
 
+_running: list[subprocess.Popen[bytes]] = []  # the programs that run now
+
+
 @dataclass
 class Outcome:
     """The result of running a program.
@@ -153,7 +156,11 @@ def _run(
         }
     sys.stdout.flush()
     with subprocess.Popen(list(words), executable=str(executable), env=environment) as process:
-        status = _wait(process)
+        _running.append(process)
+        try:
+            status = _wait(process)
+        finally:
+            _running.remove(process)
     outcome = Outcome(status if status >= 0 else 128 - status)
     if status < 0:
         outcome.signal = signal.Signals(-status).name
@@ -180,8 +187,8 @@ def _helper() -> str:
     )
 
 
-class Stop(BaseException):
-    """A signal handler may raise this while a program runs: the program then gets the signal, too.
+class Stopped(BaseException):
+    """A signal has asked this process to end before the program runs.
 
     Attributes
     ----------
@@ -194,6 +201,18 @@ class Stop(BaseException):
         self.number = number
 
 
+def pass_on(number: int, _: object) -> None:
+    """Pass a signal on to the program. This function is a signal handler.
+
+    If no program runs, it raises `Stopped`. (If one runs, an exception could make `Popen.wait` lose
+    the exit status of the program.)
+    """
+    if not _running:
+        raise Stopped(number)
+    for process in _running:
+        process.send_signal(number)
+
+
 def _wait(process: subprocess.Popen[bytes]) -> int:
     """Wait for the program and return its status.
 
@@ -202,9 +221,6 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
     """
     try:
         return process.wait()
-    except Stop as stop:
-        process.send_signal(stop.number)
-        return _wait(process)
     except KeyboardInterrupt:
         try:
             process.wait(2)
