@@ -383,6 +383,10 @@ def test_a_program_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
     fft = 'extern "C" int cufftDestroy(int);\nint main() { return cufftDestroy(0); }\n'
     done = coalesce("run", written(tmp_path, fft))
     assert "cuFFT" in done.stderr
+    nested = "__global__ void k() { k<<<1, 1>>>(); }\nint main() { k<<<1, 1>>>(); }\n"
+    done = coalesce("run", written(tmp_path, nested))
+    assert done.returncode == 1
+    assert "(dynamic parallelism), which the simulator does not support" in done.stderr
 
 
 @pytest.mark.program(

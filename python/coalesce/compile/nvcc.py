@@ -302,6 +302,11 @@ def _error(path: Path, log: str) -> Exception:
             f"name the kernel and its launch: coalesce run {path.name} KERNEL --grid X --block X "
             "ARGUMENTS"
         )
+    if "requires separate compilation mode" in log:
+        return CompileError(
+            f"{log.strip()}\n\nA kernel launches a kernel here (dynamic parallelism), which the "
+            "simulator does not support. Launch the inner kernel from host code"
+        )
     return CompileError(log.strip())
 
 
