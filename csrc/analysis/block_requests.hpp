@@ -230,6 +230,8 @@ class BlockRequests {
     void add(const sim::Warp& warp, const sim::MemoryEvent& e);
     void add_words(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
                    uint64_t first);
+    // Requests are passed by value, in registers. If they were passed by reference, the host would
+    // have to wait until the members, which are stored one by one, can be loaded together.
     [[nodiscard]] MemoryRequest regular(const sim::Block& block, const sim::MemoryEvent& e,
                                         int64_t stride);
     [[nodiscard]] MemoryRequest scattered(const sim::Block& block, const sim::MemoryEvent& e);

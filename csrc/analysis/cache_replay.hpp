@@ -177,7 +177,8 @@ class CacheObserver {
     }
 
   private:
-    // The same as repeated(), for a warp of another block than before.
+    // The same as repeated(), for a warp of another block than before. It is a function of its own,
+    // so that repeated() need not save registers.
     [[gnu::noinline]] void repeated_elsewhere(const sim::Warp& w, const sim::Op& op,
                                               sim::Access access, int64_t stride, uint64_t first) {
         select(w.block);
