@@ -1,4 +1,4 @@
-"""Kernels and errors can be sent to other processes. Needs no GPU."""
+"""Kernels, traces and errors can be sent to other processes. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -127,6 +127,16 @@ def test_dask(kernel: coalesce.Kernel) -> None:
     ):
         result = client.submit(launched, kernel, np.zeros(3, np.float32)).result(timeout=120)
     np.testing.assert_array_equal(result, [20, 20, 20])
+
+
+def test_traces(kernel: coalesce.Kernel) -> None:
+    whole = kernel.trace(1, 64, np.zeros(64, np.float32), 64)
+    for trace in (whole, whole.select(kind="store"), whole[:1]):
+        for again in (pickle.loads(pickle.dumps(trace)), copy.deepcopy(trace)):
+            assert str(again) == str(trace)
+            assert again.line.tolist() == trace.line.tolist()
+    again = pickle.loads(pickle.dumps(whole))
+    assert str(again.select(kind="store")) == str(whole.select(kind="store"))
 
 
 def test_errors_keep_their_type_and_message(kernel: coalesce.Kernel) -> None:

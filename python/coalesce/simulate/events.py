@@ -225,8 +225,13 @@ class Trace:
         self.addresses: Array = columns["addresses"]
 
     @cached_property
-    def _instructions(self) -> Mapping[str, Array]:
-        return self._table()
+    def _instructions(self) -> dict[str, Array]:
+        table = self._table()
+        return {name: table[name] for name in ("line", "opcode", "parameter")}
+
+    def __getstate__(self) -> dict[str, Any]:
+        instructions = self._instructions  # `_table` may be a function that cannot be pickled
+        return {**self.__dict__, "_table": partial(dict, instructions)}
 
     @cached_property
     def line(self) -> Array:
@@ -502,7 +507,7 @@ class Trace:
         """Return other events of the same launch."""
         return Trace(
             columns,
-            lambda: self._instructions,
+            partial(dict, self._instructions),
             kernel=self.kernel,
             grid=self.grid,
             block_shape=self.block_shape,
