@@ -285,9 +285,8 @@ def wrong_order(rows: Sequence[Row]) -> Iterator[str]:
         found[operation][names[0], names[1]].append(" ".join([size.split("x")[0], *others]))
     for operation, named in found.items():
         pairs = [f"`{a}` and `{b}` at {' and '.join(sizes)}" for (a, b), sizes in named.items()]
-        end = ";" if operation != list(found)[-1] else "."
-        lines = textwrap.wrap(f"- of `{operation}`: " + "; ".join(pairs) + end, 96)
-        yield textwrap.indent("\n  ".join(lines), "  ")
+        text = f"  - `{operation}`: {'; '.join(pairs)}."
+        yield textwrap.fill(text, 100, subsequent_indent="    ")
 
 
 def errors_of(name: str, rows: Sequence[Row]) -> list[str]:
