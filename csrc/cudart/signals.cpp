@@ -2,8 +2,6 @@
 
 #include <ucontext.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -72,9 +70,6 @@ void report_access(uint64_t address, const void* context) {
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Signals by which others ask the program to end.
-constexpr std::array requests{SIGTERM, SIGHUP};
-
 volatile sig_atomic_t ending = 0;  // the signal that ends the program
 
 // Ends the program at once, by the same signal.
@@ -97,7 +92,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     constexpr unsigned seconds = 5;
     // A second request must not end the process before the report is written. Some senders, such as
     // `timeout`, send a signal to this process and to coalesce, which passes it on.
-    const bool is_request = std::ranges::find(requests, signal) != requests.end();
+    const bool is_request = signal == SIGTERM || signal == SIGHUP;
     static std::atomic_flag has_begun;
     const bool is_second = has_begun.test_and_set();
     if (is_second && is_request) return;

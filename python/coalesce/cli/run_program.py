@@ -56,17 +56,15 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _passed_on_signals() -> Iterator[None]:
     """Pass signals that would end only this process on to the program."""
-    numbers = [signal.SIGTERM, signal.SIGHUP]
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         numbers = []  # only the main thread may change how signals are handled
-    before = {number: signal.getsignal(number) for number in numbers}
-    default = [number for number in numbers if before[number] == signal.SIG_DFL]
-    for number in default:
+    for number in numbers:
         signal.signal(number, programs.pass_on)
     try:
         yield
     finally:
-        for number in default:
+        for number in numbers:
             signal.signal(number, signal.SIG_DFL)
 
 

@@ -29,7 +29,6 @@ from coalesce.compile import executables, nvcc, runtime_library
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
 ARCHITECTURES |= {"rtx3090": 86, "rtx4090": 89}
 
-
 _running: list[subprocess.Popen[bytes]] = []  # the programs that run now
 
 
