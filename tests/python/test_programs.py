@@ -394,18 +394,23 @@ def test_a_program_that_does_not_compile_shows_the_log(tmp_path: Path) -> None:
     "__global__ void endless() { for (volatile int i = 0;; ++i) { } }",
 )
 def test_ctrl_c_stops_it(program: Program) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with started(program) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
         time.sleep(0.3)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
+
+
+def started(program: Program) -> subprocess.Popen[str]:
+    """Start `coalesce run` for a program that does not end."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 STOPPED = (
@@ -427,13 +432,7 @@ def stopped(program: Program, number: signal.Signals, both: bool = False) -> tup
 
     The program must end, too. If `both`, it gets the signal as well, as from the command `timeout`.
     """
-    with subprocess.Popen(
-        [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with started(program) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         child = int(process.stdout.readline())
