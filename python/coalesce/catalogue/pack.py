@@ -146,8 +146,9 @@ def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any
     values = {
         "x": as_elements(elements, item),
         "out": as_elements(result, item),
-        "n": np.uint64(rows * pitch - (pitch - cols)),  # the padding of the last row is never read
-        "cols": np.uint64(pitch),
+        "n": np.uint64(rows * pitch),
+        "cols": np.uint64(cols),
+        "pitch": np.uint64(pitch),
         "first": np.int64(0),
         "row_stride": np.int64(cols),
         "col_stride": np.int64(1),

@@ -256,6 +256,7 @@ class Run:
                 "out": target.flat(of_size),
                 "n": np.uint64(count),
                 "cols": np.uint64(array.shape[-1]),
+                "pitch": np.uint64(array.shape[-1]),
                 "first": np.int64((array.address - memory.address) // item),
                 "row_stride": np.int64(row_stride),
                 "col_stride": np.int64(col_stride),
