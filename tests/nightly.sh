@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
 # UndefinedBehaviorSanitizer for ten minutes each, the simulator's tests with every instruction set
-# under the same sanitizers, launches beside launches under ThreadSanitizer and,
-# where the package is installed, 5,000 wrong calls and a soak of SOAK_MINUTES (60). Then the tests of
-# tests/versions.sh with every Python that is installed. Each ends after a time by the clock, so that
-# a hang is found, too. The last lines are the report; docs/reliability.md has those of the last run.
+# under the same sanitizers, launches beside launches under ThreadSanitizer and, where the package is
+# installed, 5,000 wrong calls, half an hour of calls with every shape and a soak of SOAK_MINUTES
+# (60). Then the tests of tests/versions.sh with every Python that is installed. Each ends after a
+# time by the clock, so that a hang is found, too. The last lines are the report; docs/reliability.md
+# has those of the last run.
 #
 #   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
 #
@@ -49,6 +50,7 @@ run 600 "$folder/sets/tests/cpp/test_sass" --gtest_brief=1
 run 3600 "$folder/threads/tests/cpp/threads" 20
 if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
+    run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"
     minutes=${SOAK_MINUTES:-60}
     run $((60 * minutes + 1200)) python tests/soak.py --minutes "$minutes" --seed "$seed"
 else

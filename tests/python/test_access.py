@@ -65,6 +65,13 @@ def test_vector_widths(width, device, random):
         np.testing.assert_array_equal(result, x)
 
 
+def test_vectors_at_addresses_that_are_no_multiples(device):
+    x = coalesce.asarray(np.arange(9, dtype=np.float64), device=device)[1:]
+    out = coalesce.zeros(9, np.float64, device=device)
+    coalesce.access(x, pattern="vector", out=out[1:], device=device)
+    assert out.get().tolist() == [0, *range(1, 9)]
+
+
 @given(data=st.data())
 def test_gather(data, device):
     x = np.random.default_rng(0).normal(size=data.draw(st.integers(1, 200))).astype(np.float32)

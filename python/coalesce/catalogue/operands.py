@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from coalesce._core import ops
-from coalesce.arrays import foreign
+from coalesce.arrays import foreign, simulated_memory
 from coalesce.common import memory, require
 from coalesce.common.dtypes import code_of
 
@@ -39,12 +39,18 @@ class Operand:
         """Return whether a kernel can use the array itself. If not, the kernel needs a copy.
 
         The array must be in C order without gaps. On the host, its elements must be aligned and in
-        this machine's byte order. On a GPU, its address must be a multiple of `alignment` bytes.
+        this machine's byte order. On a device, its address must be a multiple of `alignment` bytes.
         """
         if self.on_gpu:
             return bool(self.array.contiguous and self.array.address % alignment == 0)
         flags = self.array.flags
-        return bool(flags.c_contiguous and flags.aligned and self.array.dtype.isnative)
+        place = simulated_memory.memory_of(self.array)
+        return bool(
+            flags.c_contiguous
+            and flags.aligned
+            and self.array.dtype.isnative
+            and (place is None or place[1] % alignment == 0)
+        )
 
 
 def is_bfloat16(dtype: np.dtype[Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce.arrays import devices, foreign, simulated_memory
+from coalesce.arrays import devices, simulated_memory
 from coalesce.catalogue import table
 from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import title_of
@@ -156,12 +156,16 @@ def of_operation(
     def launch(k: KernelLaunch) -> LaunchRecord:
         nonlocal title
         title = title_of(k.operation, k.variant)
+        prepared = k.prepared()
+        # Memory of the simulator knows itself which of its bytes were never written.
         undefined = [
             p.name
-            for p, a in zip(k.kernel.signature.parameters, k.arguments, strict=True)
-            if p.name in ("out", "sums") and not foreign.is_device_array(a)
+            for p, a in zip(k.kernel.signature.parameters, prepared.arguments, strict=True)
+            if p.name in ("out", "sums")
+            and isinstance(a, HostArray)
+            and simulated_memory.memory_of(a.array) is None
         ]
-        checked.append(_of_prepared(k.prepared(), undefined))
+        checked.append(_of_prepared(prepared, undefined))
         return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", k.device.name)
 
     result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launch)

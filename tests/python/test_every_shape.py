@@ -1,0 +1,17 @@
+"""Calls with random shapes, dtypes, layouts and options are right; see every_shape.py."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import every_shape
+
+SECONDS = 30
+
+
+def test_calls_of_today(device: str) -> None:
+    """Every day makes other calls. A message has the number that repeats its call."""
+    first = datetime.datetime.now(datetime.timezone.utc).date().toordinal() * 100_000
+    found = list(every_shape.failures(first, math.inf, SECONDS, device))
+    assert not found, "\n".join(found)
