@@ -9,6 +9,15 @@ from __future__ import annotations
 import pytest
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Make a warning in a test an error.
+
+    The option ``filterwarnings`` would also do this with warnings of other plugins, while pytest
+    starts. Then pytest ends with an internal error.
+    """
+    item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--device",

@@ -346,6 +346,17 @@ def test_fortran_order_keeps_its_indices() -> None:
     assert argument.array.ravel().tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
 
 
+def test_a_copy_that_does_not_fit_in_the_memory_names_the_array() -> None:
+    one = np.ones(1, np.float32)
+    with pytest.raises(MemoryError, match=r"`x` .* has shape .* copy of 4,398,046,511,104 bytes"):
+        pack(pointer("x", "f4", const=True), np.broadcast_to(one, 2**40))
+    with pytest.raises(MemoryError, match=r"`a` has shape .* needs a copy"):
+        coalesce.row_sums(np.broadcast_to(one, (2**20, 2**20)), device="sim")
+    writable = np.lib.stride_tricks.as_strided(one, (2**20, 2**20), (0, 0))
+    with pytest.raises(ValueError, match=r"`x` .* elements share memory"):
+        pack(pointer("x", "f4"), writable)
+
+
 def test_read_only_arrays_are_refused_where_the_kernel_may_write() -> None:
     x = np.arange(6, dtype=np.float32)
     x.flags.writeable = False
@@ -431,8 +442,15 @@ def test_vectors_take_their_elements_and_structures() -> None:
     parameter = Parameter("v", "pointer", 8, accepted, item_bytes=item)
     pack(parameter, np.zeros((3, 4), np.float32))
     pack(parameter, np.zeros(3, [("x", "f4"), ("y", "f4"), ("z", "f4"), ("w", "f4")]))
-    with pytest.raises(TypeError):
-        pack(parameter, np.zeros(3, [("x", "f4")]))
+    for dtype in (
+        [("x", "f4")],
+        [("x", "i4", 4)],
+        "V16",
+    ):  # other sizes, other elements, no elements
+        with pytest.raises(TypeError):
+            pack(parameter, np.zeros(3, dtype))
+    with pytest.raises(TypeError, match=r"`x` .* needs an array of float32; got dtype \|V4"):
+        pack(pointer("x", "f4"), np.zeros(3, "V4"))
 
 
 def test_vectors_accept_the_dtypes_of_their_elements() -> None:

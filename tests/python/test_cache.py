@@ -79,6 +79,17 @@ def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kernels_fol
     assert cache_folder.place() == tmp_path / "coalesce" / "coalesce-kernels"
 
 
+def test_relative_paths_make_no_folder_in_the_current_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("COALESCE_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "caches")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder.place() == tmp_path / ".cache" / "coalesce" / "coalesce-kernels"
+    monkeypatch.setenv("HOME", "home")
+    assert cache_folder.place().is_absolute()
+
+
 def test_a_folder_that_cannot_be_created_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,8 @@ def test_invalid_files(tmp_path: Path, content: bytes, message: str) -> None:
         ("\n// \0", ValueError, "NUL character in line 2"),
         ("\n// \udc80", ValueError, r"surrogate \('.udc80'\), which is not text, in line 2"),
         (tempfile.gettempdir(), ValueError, "is a folder"),
+        (Path(tempfile.gettempdir()), ValueError, "is a folder"),
+        (Path("/dev/zero"), ValueError, r"/dev/zero has more than the 134,217,728 bytes"),
         ("", ValueError, "no kernel"),
         ("int main() {}", ValueError, "the source has no kernel"),
         ("#include <iostream>\n", ValueError, "the source has no kernel"),
@@ -84,7 +86,7 @@ def test_invalid_files(tmp_path: Path, content: bytes, message: str) -> None:
         ),
     ],
 )
-def test_invalid_sources(source: str, error: type[Exception], message: str) -> None:
+def test_invalid_sources(source: str | Path, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         coalesce.Kernel(source, device="sim")
 

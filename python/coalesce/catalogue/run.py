@@ -20,6 +20,8 @@ from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.pointer import Pointer
 from coalesce.catalogue.operands import Operand
+from coalesce.common import require
+from coalesce.common.memory import in_c_order
 from coalesce.common.timing import Timing
 from coalesce.launch.kernel import BaseKernel
 
@@ -228,7 +230,7 @@ class Run:
         if operand.usable_as_is(alignment):
             return operand.array
         if not operand.on_gpu:
-            return np.ascontiguousarray(operand.array, dtype=operand.dtype)
+            return in_c_order(require.quoted(operand.name), operand.array, operand.dtype)
         array = operand.array
         if operand.dtype in REAL_NAME and len(array.shape) == 2 and array.T.contiguous:
             return self.transposed(operand.transposed())

@@ -70,6 +70,22 @@ class ArrayCopies:
         return ArrayCopies(tuple(memory), self.places)
 
 
+def in_c_order(name: str, array: Array, dtype: Any = None) -> Array:
+    """Return a copy in C order of an array that a caller passed.
+
+    A small array may have very many elements, if it is a broadcast array. If its copy does not fit
+    in the memory, the MemoryError names the array. `name` is its name in the message.
+    """
+    try:
+        return np.array(array, dtype, order="C", copy=True, ndmin=array.ndim)
+    except MemoryError:
+        raise MemoryError(
+            f"{name} has shape {array.shape} and strides {array.strides}, so the kernel needs a "
+            f"copy of {array.nbytes:,} bytes in C order, which does not fit in the memory. Pass a "
+            "smaller array"
+        ) from None
+
+
 def elements_overlap(array: Array) -> bool:
     """Return whether two elements of a NumPy array share memory.
 
@@ -88,6 +104,8 @@ def elements_overlap(array: Array) -> bool:
         span += stride * (extent - 1)
     if nested:
         return False
+    if array.size * array.itemsize > span:
+        return True  # more elements than there is room for
     offsets = np.zeros(1, np.int64)
     for stride, extent in axes:
         offsets = (offsets[:, np.newaxis] + np.arange(extent) * stride).ravel()

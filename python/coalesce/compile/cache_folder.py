@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import re
 import secrets
 import stat
@@ -74,11 +75,18 @@ def place() -> Path:
     """Return the path of the folder for the entries. The folder may not exist yet."""
     if folder := os.environ.get("COALESCE_CACHE_DIR"):
         return Path(folder).expanduser() / NAME
-    if folder := os.environ.get("XDG_CACHE_HOME"):
+    # A relative path would be another folder for each current folder. The XDG specification says
+    # to ignore it.
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(folder).is_absolute():
         return Path(folder) / "coalesce" / NAME
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/coalesce").expanduser() / NAME
-    return Path("~/.cache/coalesce").expanduser() / NAME
+    home = Path.home()
+    if not home.is_absolute():
+        with contextlib.suppress(KeyError):  # a user without a name
+            home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    if not home.is_absolute():
+        raise RuntimeError(f"the home folder {str(home)!r} is not an absolute path; set HOME")
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "coalesce" / NAME
 
 
 def read(name: str) -> bytes | None:

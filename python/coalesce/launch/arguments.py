@@ -331,8 +331,10 @@ def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray
     code = code_of(dtype)
     fits = parameter.kind == "word" or not parameter.accepted or code in parameter.accepted
     if not fits and dtype.kind == "V" and code != "V2":
-        # A structure of NumPy may be passed for a C++ structure or a vector.
-        fits = dtype.itemsize == parameter.item_bytes
+        # A structure of NumPy may be passed for a vector such as float4.
+        fits = dtype.itemsize == parameter.item_bytes and all(
+            code in parameter.accepted for code in _codes_in(dtype)
+        )
     if not fits:
         raise TypeError(
             f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
@@ -355,8 +357,17 @@ def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray
         )
     array = passed
     if not passed.flags.c_contiguous or not passed.flags.aligned:
-        array = np.array(passed, order="C", copy=True, ndmin=passed.ndim)
+        array = memory.in_c_order(f"argument {parameter}", passed)
     return HostArray(parameter.name, array, passed, written)
+
+
+def _codes_in(dtype: np.dtype[Any]) -> set[str]:
+    """Return the codes of the numbers in a structure. The numbers of arrays in it count, too."""
+    if dtype.subdtype is not None:
+        return _codes_in(dtype.subdtype[0])
+    if dtype.names is not None and dtype.fields is not None:
+        return {code for name in dtype.names for code in _codes_in(dtype.fields[name][0])}
+    return {code_of(dtype)}
 
 
 def _check_writeable(parameter: Parameter, array: np.ndarray[Any, Any]) -> None:

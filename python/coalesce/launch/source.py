@@ -36,21 +36,27 @@ def _check_source(source: Any) -> None:
             "file, or the text of a kernel"
         )
     if len(source) < 250 and source.startswith("/") and Path(source.strip()).is_dir():
-        raise ValueError(f"{source.strip()!r} is a folder; `source` must be the path of a file")
+        raise _folder_error(Path(source.strip()))
     if bad := re.search("[\0\ud800-\udfff]", source):
         line = source.count("\n", 0, bad.start()) + 1
         kind = "NUL character" if bad[0] == "\0" else f"surrogate ({bad[0]!r}), which is not text,"
         raise ValueError(f"`source` has a {kind} in line {line}")
 
 
+def _folder_error(path: Path) -> ValueError:
+    return ValueError(f"{str(path)!r} is a folder; `source` must be the path of a file")
+
+
 def _read(path: Path) -> tuple[str, list[str]]:
     """Return the text of a file, and the options for including files beside it."""
-    if path.stat().st_size > 4 * MOST_SOURCE_BYTES:
+    if path.is_dir():
+        raise _folder_error(path)
+    with path.open("rb") as file:  # a device such as /dev/zero has no end
+        content = file.read(4 * MOST_SOURCE_BYTES + 1)
+    if len(content) > 4 * MOST_SOURCE_BYTES:
         raise ValueError(
-            f"the file {path} has {path.stat().st_size:,} bytes; at most {4 * MOST_SOURCE_BYTES:,} "
-            "are allowed"
+            f"the file {path} has more than the {4 * MOST_SOURCE_BYTES:,} bytes that are allowed"
         )
-    content = path.read_bytes()
     if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
         raise ValueError(f"the file {path} is machine code; `source` must be CUDA C++ or PTX")
     text = _decoded(content)
