@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coalesce
-from coalesce.compile import layouts
+from coalesce.compile import layouts, nvrtc
 from coalesce.cxx.signature import Parameter
 
 SOURCE = r"""
@@ -400,3 +400,34 @@ def test_an_index_in_an_array_member(arch):
     wanted = np.where(n < 16, 4 * n, 7) + n * (n - 1) // 2
     np.testing.assert_array_equal(out, wanted)
     assert not kernel.check(1, 32, {"a": np.arange(64, dtype=np.int32)}, out)
+
+
+def test_code_that_the_compiler_refuses_with_debug_information(monkeypatch):
+    # NVRTC 13.5 with -G ends with "unsupported operation" for some long kernels.
+    compiled = nvrtc.compile_cuda
+
+    def refusing(source, **given):
+        if "-G" in given["options"] and "refused" in source:
+            raise coalesce.CompileError("unsupported operation")
+        return compiled(source, **given)
+
+    monkeypatch.setattr(nvrtc, "compile_cuda", refusing)
+    source = """struct P { int n; };
+    __global__ void neighbour(P p, int *x) { int refused = 1; *x = refused + p.n; }
+    __global__ void k(P p, int *x) { *x = p.n; }"""
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source, "k", device="sim")[1, 1]({"n": 3}, x)
+    coalesce.Kernel(source, "neighbour", device="sim")[1, 1]({"n": 4}, x)
+    assert x[0] == 5
+
+
+def test_structures_beside_host_code_and_unmarked_functions():
+    source = """#include <vector>
+    struct P { int n; float x; };
+    constexpr int twice(int x) { return 2 * x; }
+    __device__ int both(P p) { return twice(p.n); }
+    __global__ void k(P p, float *x) { *x = both(p); }
+    int main() { k<<<1, 1>>>(P(), nullptr); }"""
+    x = np.zeros(1, np.float32)
+    coalesce.Kernel(source, device="sim")[1, 1]({"n": 3, "x": 1.0}, x)
+    assert x[0] == 6

@@ -223,6 +223,33 @@ def test_definitions_that_nvcc_provides(device: str) -> None:
     assert x.tolist() == [*wanted, np.finfo(float).max]
 
 
+def test_names_that_nvcc_defines_without_a_header() -> None:
+    source = """
+    #ifdef WITH
+    #include <cuda.h>
+    #include <climits>
+    #include <cstddef>
+    #include <cstdlib>
+    #if CUDA_VERSION < 12000
+    #error "an old version"
+    #endif
+    #endif
+    #if CUDART_VERSION < 12000
+    #error "an old version"
+    #endif
+    struct S { char a; double b; };
+    __global__ void k(double *x) {
+        double values[] = {LONG_MAX, LONG_MIN, ULONG_MAX, CHAR_MIN, SCHAR_MIN, UCHAR_MAX,
+                           USHRT_MAX, SHRT_MIN, RAND_MAX, MAXFLOAT, EXIT_FAILURE, offsetof(S, b)};
+        for (int i = 0; i < 12; ++i) x[i] = values[i];
+    }"""
+    for options in ((), ("-DWITH",)):
+        x = np.zeros(12)
+        coalesce.Kernel(source, options=options, device="sim")[1, 1](x)
+        integers = [2**63, -(2**63), 2**64, -128, -128, 255, 65535, -32768, 2**31 - 1]
+        assert x.tolist() == [*integers, float(np.finfo(np.float32).max), 1, 8]
+
+
 def test_the_least_and_the_greatest_of_several(device: str) -> None:
     source = """
     #include <algorithm>
@@ -250,6 +277,40 @@ def test_the_least_and_the_greatest_of_several(device: str) -> None:
 def test_headers_of_cuda(header: str) -> None:
     source = f"#include <{header}>\n__global__ void k(int *x) {{ *x = 1; }}"
     assert coalesce.Kernel(source, device="sim").log == ""
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("cuda_device_runtime_api.h", "channel_descriptor.h", "driver_functions.h", "nvvm.h"),
+        *("cuda/stream_ref", "cub/util_allocator.cuh", "thrust/swap.h", "thrust/sort.h"),
+    ],
+)
+def test_headers_of_the_host_in_a_program(header: str) -> None:
+    source = f"""#include <cuda_runtime.h>
+    #include <{header}>
+    template <int N> struct Two {{ THRUST_STATIC_ASSERT(N == 2); int x[N]; }};
+    __global__ void k(int *x) {{ Two<2> two; two.x[0] = 1; *x = two.x[0]; }}
+    int main() {{ k<<<1, 1>>>(nullptr); }}"""
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source, device="sim")[1, 1](x)
+    assert x[0] == 1
+
+
+@pytest.mark.parametrize(
+    "value", ["=\n MACRO(2);", "= 1 +\n MACRO(2);", "{\n MACRO(2)\n};", "(\n MACRO(2)\n );"]
+)
+@pytest.mark.parametrize("kind", ["const int", "static float", "constexpr int"])
+def test_the_value_of_a_constant_is_a_macro_on_its_own_line(kind: str, value: str) -> None:
+    source = f"""#define MACRO(a) (a < 3 ? a : 3)
+{kind} blocks {value}
+__global__ void one(int *x) {{ *x = 1; }}
+__global__ void two(int *x) {{ *x = 2; }}
+int main() {{ one<<<(int)blocks, 1>>>(nullptr); }}
+"""
+    kernel = coalesce.Kernel(source, "one", device="sim")
+    assert len(kernel.entries) == 2
+    assert [text.partition(" ")[0] for text in kernel.left_out] == ["blocks", "main()"]
 
 
 def test_cub(device: str) -> None:

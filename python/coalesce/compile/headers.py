@@ -58,11 +58,12 @@ template <class, class> class basic_istream;
 #define __extension__
 #define __signed__ signed
 #define __asm__ asm
+// Templates, because cuda_device_runtime_api.h defines functions with these names.
 #if __CUDA_ARCH__ >= 900
-__device__ inline void cudaGridDependencySynchronize() {
+template <class = void> __device__ inline void cudaGridDependencySynchronize() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 }
-__device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
+template <class = void> __device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
     asm volatile("griddepcontrol.launch_dependents;");
 }
 #endif
@@ -118,6 +119,16 @@ __device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
 #ifndef CHAR_BIT
 #define CHAR_BIT 8
 #endif
+#ifndef SCHAR_MAX
+#define SCHAR_MAX 127
+#define SCHAR_MIN (-128)
+#define UCHAR_MAX 255
+#define CHAR_MAX SCHAR_MAX
+#define CHAR_MIN SCHAR_MIN
+#define SHRT_MAX 0x7fff
+#define SHRT_MIN (-SHRT_MAX - 1)
+#define USHRT_MAX 0xffff
+#endif
 #ifndef INT_MAX
 #define INT_MAX 0x7fffffff
 #define INT_MIN (-INT_MAX - 1)
@@ -128,20 +139,26 @@ __device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
 #define LLONG_MIN (-LLONG_MAX - 1)
 #define ULLONG_MAX 0xffffffffffffffffUL
 #endif
+#ifndef LONG_MAX
+#define LONG_MAX 0x7fffffffffffffffL
+#define LONG_MIN (-LONG_MAX - 1)
+#define ULONG_MAX 0xffffffffffffffffUL
+#endif
+#ifndef RAND_MAX
+#define RAND_MAX 2147483647
+#define EXIT_SUCCESS 0
+#define EXIT_FAILURE 1
+#endif
+#ifndef MAXFLOAT
+#define MAXFLOAT 3.40282347e+38F
+#endif
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
 """
 
 _NOTHING = "#pragma once\n"
-_STDIO = "#pragma once\ntypedef struct _IO_FILE FILE;\n"
-
-_LIMITS = """\
-#pragma once
-#define SCHAR_MAX 127
-#define SCHAR_MIN (-128)
-#define UCHAR_MAX 255
-#define SHRT_MAX 0x7fff
-#define SHRT_MIN (-SHRT_MAX - 1)
-#define USHRT_MAX 0xffff
-"""
+_STDIO = "#pragma once\n#define EOF (-1)\ntypedef struct _IO_FILE FILE;\n"
 
 # INT8_C and similar names are macros in CCCL, but functions in these headers. The compiler warns if
 # a second definition of a macro has a different text, and the spaces in CCCL's macros differ from
@@ -154,7 +171,7 @@ _CONSTANTS = "".join(
 )
 
 _STDINT = f"""\
-{_LIMITS}\
+#pragma once
 #define INT8_MAX SCHAR_MAX
 #define INT8_MIN SCHAR_MIN
 #define UINT8_MAX UCHAR_MAX
@@ -287,7 +304,7 @@ STANDARD = {
     "assert.h": _NOTHING,
     "cassert": _NOTHING,
     "cfloat": _FLOAT,
-    "climits": _LIMITS,
+    "climits": _NOTHING,
     "cstddef": _NOTHING,
     "cstdint": _STDINT,
     "cstdio": _STDIO,
@@ -296,14 +313,19 @@ STANDARD = {
     "cub/cub.cuh": _CUB,
     **dict.fromkeys(("cublas.h", "cublas_v2.h", "cublasLt.h", "cudnn.h", "cusparse.h"), _NUMBERS),
     **dict.fromkeys(("cufft.h", "cufftw.h", "cufftXt.h", "cusolverDn.h"), _CUFFT),
-    "cuda.h": _NOTHING,  # it declares the driver's functions, which only the host calls
+    # They declare functions of the host, and types that kernels may use.
+    "channel_descriptor.h": "#include <cuda_runtime_api.h>\n",
+    "driver_functions.h": "#include <driver_types.h>\n",
+    # It declares the driver's functions, which only the host calls.
+    "cuda.h": "#pragma once\n#define CUDA_VERSION"
+    " (__CUDACC_VER_MAJOR__ * 1000 + __CUDACC_VER_MINOR__ * 10)\n",
     "cudaTypedefs.h": _NOTHING,  # it declares the types of these functions
     "float.h": _FLOAT,
     "hip/hip_bfloat16.h": "#include <cuda_bf16.h>\n",
     "hip/hip_fp16.h": "#include <cuda_fp16.h>\n",
     "hip/hip_runtime.h": _HIP,
     "hip/hip_runtime_api.h": _NOTHING,
-    "limits.h": _LIMITS,
+    "limits.h": _NOTHING,
     "stddef.h": _NOTHING,
     "stdint.h": _STDINT,
     "stdio.h": _STDIO,
@@ -314,10 +336,19 @@ STANDARD = {
 # Headers of host libraries. Kernels need nothing from them.
 _HOST_LIBRARIES = re.compile(
     r"cublas|cusparse|cusolver|cufft|cudnn|curand\.h|nvml\.h|nccl|npp\w*\.h|nvtx|nvToolsExt|nvrtc"
+    r"|nvvm\.h|cub/util_allocator|cuda/memory_resource|cuda/stream_ref"
     r"|nvjpeg|cuda_profiler_api|cuda_gl_interop|cuda_egl|cudaProfiler|exception\.h|sys/|GL/|EGL/"
     r"|helper_(?:cuda|functions|timer|string|image|gl|multiprocess|cusolver|cuda_drvapi)\.h"
     r"|boost/|opencv|Eigen/|mpi\.h|omp\.h|torch/|ATen/|c10/|pybind11/|cudaEGL|cudaGL|cudaVDPAU"
-    r"|cub/device/|thrust/(?!complex|pair|tuple|functional|swap|optional)"
+    r"|cub/device/|thrust/(?!complex|pair|tuple|functional|optional|version)"
+)
+
+# Thrust's macros, such as THRUST_STATIC_ASSERT. Most of its headers are left out, but device code
+# may use the macros, which they all define.
+_OF_THRUST = re.compile(r"\bTHRUST_\w+")
+_THRUST_MACROS = "".join(
+    f"#if __has_include(<{header}>)\n#include <{header}>\n#endif\n"
+    for header in ("thrust/detail/config.h", "thrust/detail/static_assert.h", "thrust/version.h")
 )
 
 
@@ -381,4 +412,6 @@ def texts_for(
         texts[PRELUDE_NAME] += standard_library.TEXT
         for header in standard_library.COSTLY:
             texts[header] = standard_library.header_text(header, mentioned)
+    if _OF_THRUST.search(mentioned):
+        texts[PRELUDE_NAME] += _THRUST_MACROS
     return {**texts, **user_headers}

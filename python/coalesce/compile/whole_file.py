@@ -94,12 +94,31 @@ def compile_whole(
         mangled = entry is not None and entry.startswith("_Z")
         wanted = [e for e in code.expressions if mangled or entry in (None, e.partition("<")[0])]
     try:
-        done = _compiled(code, source, arch, list(options), name, headers, wanted, expressions)
+        done = _compiled(code, source, arch, options, name, headers, wanted, expressions)
     except CompileError as error:
         if first is not None and _is_of_removal(error, first):
             raise first from None
         raise
     return done, code
+
+
+def compiler_input(
+    source: str, code: DeviceCode | None, options: Sequence[str], headers: Mapping[str, str]
+) -> tuple[str, list[str], dict[str, str]]:
+    """Return the text, the options and the headers with which the compiler compiles a source.
+
+    `code` is the source without its host code, or None if it is compiled unchanged. `options` and
+    `headers` are those of the user.
+    """
+    if code is None:
+        return source, list(options), dict(headers)
+    # The texts of all headers are passed to the compiler, so it needs no folders of the user.
+    own = [option for option in options if INCLUDE_OPTION.match(option) is None]
+    if code.has_unmarked:
+        own.append("-default-device")
+    if "__linux__" in code.text:  # programs test this macro to know the operating system
+        own.append("-D__linux__=1")
+    return code.text, own, {**headers, **code.headers}
 
 
 def _is_of_removal(error: CompileError, first: CompileError) -> bool:
@@ -175,7 +194,7 @@ def _compiled(
     code: DeviceCode,
     source: str,
     arch: str,
-    options: list[str],
+    options: Sequence[str],
     name: str,
     headers: Mapping[str, str],
     wanted: list[str],
@@ -186,21 +205,11 @@ def _compiled(
     `wanted` are the instantiations to compile. If the compiler rejects one of them, it is left out.
     But if the caller chose the instantiations (`chosen` is not empty), an error is raised.
     """
-    # The texts of all headers are passed to the compiler, so it needs no folders of the user.
-    options = [option for option in options if INCLUDE_OPTION.match(option) is None]
-    if code.has_unmarked:
-        options.append("-default-device")
-    if "__linux__" in code.text:  # programs test this macro to know the operating system
-        options.append("-D__linux__=1")
+    text, options, headers = compiler_input(source, code, options, headers)
 
     def compiled(expressions: Sequence[str]) -> Compiled:
         return nvrtc.compile_cuda(
-            code.text,
-            arch=arch,
-            options=options,
-            name=name,
-            headers={**headers, **code.headers},
-            expressions=expressions,
+            text, arch=arch, options=options, name=name, headers=headers, expressions=expressions
         )
 
     try:

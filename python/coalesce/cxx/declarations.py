@@ -193,7 +193,7 @@ def is_in_other_kernel(text: str, place: int, expression: str | None) -> bool:
     """
     name = _name_of(expression)
     around = kernel_around(text, place)
-    return around not in ("", name) and any(body[0] == name for body in _bodies(text))
+    return around not in ("", name) and any(body[0] == name for body in kernel_bodies(text))
 
 
 def _name_of(expression: str | None) -> str:
@@ -207,14 +207,14 @@ def kernel_around(text: str, place: int) -> str:
     The result is also "" if another function with ``__device__`` begins between the kernel and
     `place`.
     """
-    for name, start, end in _bodies(text):
+    for name, start, end in kernel_bodies(text):
         if start < place < end:
             return "" if "__device__" in text[start:place] else name
     return ""
 
 
 @lru_cache(maxsize=8)
-def _bodies(text: str) -> tuple[tuple[str, int, int], ...]:
+def kernel_bodies(text: str) -> tuple[tuple[str, int, int], ...]:
     """Return the name of each kernel in a text, and where its body starts and ends."""
     bodies = []
     for _, name, parameters, mark in _kernels(text):

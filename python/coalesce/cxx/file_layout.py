@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from coalesce.cxx.declarations import closing
+from coalesce.cxx.declarations import closing, kernel_bodies
 
 _TOKEN = re.compile(
     r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(?P<raw>[^()\s]{0,16})\(.*?\)(?P=raw)"'
@@ -149,6 +149,8 @@ def parse(layout: Layout, marks: set[str]) -> Any:
         host = match[1] not in marks
         if host and not scopes[bisect.bisect(scopes, (match.start(), True)) - 1][1]:
             continue
+        if not _begins_declaration(layout, match.start()):
+            continue
         end = closing(layout.parsed, match.end())
         if end > 0 and (rest := _END_OF_LINE.match(layout.parsed, end)):
             end = rest.end()
@@ -163,6 +165,35 @@ def parse(layout: Layout, marks: set[str]) -> Any:
             if host:
                 layout.host_macros.append((match.start(), end))
     return tree_of(layout.parsed)
+
+
+def _begins_declaration(layout: Layout, place: int) -> bool:
+    """Return whether a declaration may begin at a place: none is unfinished before it.
+
+    In ``const int n =\\n MACRO(2);``, the line of the macro is the end of a declaration.
+    """
+    while place and layout.parsed[place - 1].isspace():
+        place -= 1
+    end = place
+    while place and (layout.parsed[place - 1].isalnum() or layout.parsed[place - 1] == "_"):
+        place -= 1
+    before = layout.parsed[place - 1 : place] if place == end else layout.parsed[place:end]
+    return before in ("", ";", "{", "}") or before in layout.macros
+
+
+def without_kernel_bodies(text: str) -> str:
+    """Return a source whose kernels have empty bodies. Directives and lines keep their places.
+
+    The types of the parameters do not depend on the bodies.
+    """
+    layout = layout_of(text)
+    changed = list(text)
+    for _, start, end in kernel_bodies(layout.bare):
+        _erase(changed, start, end - 1)
+    for directive in layout.directives:
+        if directive.kind != "include":  # it may include a part of a body
+            changed[directive.start : directive.end] = text[directive.start : directive.end]
+    return "".join(changed)
 
 
 def _end_of_macros(layout: Layout, place: int) -> int:

@@ -23,6 +23,7 @@ from coalesce.common.errors import CompileError
 from coalesce.compile import cubin, disassembler, nvrtc, whole_file
 from coalesce.compile.layouts import Array, Structure, comparable, of_parameters
 from coalesce.cxx import compiled_types, member_accesses, signature
+from coalesce.cxx.file_layout import without_kernel_bodies
 from coalesce.cxx.host_code import DeviceCode
 from coalesce.cxx.signature import Parameter
 
@@ -183,27 +184,40 @@ class Module:
             return []
         if entry not in self._structures:
             wanted = () if expression is None else (expression,)
-            try:
-                arch = self.compiled(device).arch.replace("compute_", "sm_")
-                again = self._compiled_again(arch, "", wanted, ("-G",))
-            except CompileError:  # with -G, some inline assembly does not compile
-                return self._structures.setdefault(entry, [])
-            self._structures[entry] = of_parameters(again.cubin or b"", entry)
-        return self._structures[entry]
+            arch = self.compiled(device).arch.replace("compute_", "sm_")
+            # With -G, the compiler refuses some code, such as inline assembly whose operands must
+            # be constants. Such code of a kernel, or of its neighbour, is not needed here.
+            for change in (str, without_kernel_bodies):
+                with contextlib.suppress(CompileError):
+                    again = self._compiled_again(arch, "", wanted, ("-G",), change)
+                    self._structures[entry] = of_parameters(again.cubin or b"", entry)
+                    break
+        return self._structures.setdefault(entry, [])
 
     def _compiled_again(
-        self, arch: str, added: str, expressions: Sequence[str], options: Sequence[str] = ()
+        self,
+        arch: str,
+        added: str,
+        expressions: Sequence[str],
+        options: Sequence[str] = (),
+        change: Callable[[str], str] = str,
     ) -> nvrtc.Compiled:
-        """Compile the source again, with the text `added` at its end."""
-        code = self.device_code
+        """Compile the source again, with the text `added` at its end.
+
+        `change` changes the text of the source and of the user's headers.
+        """
+        text, own, headers = self._compiler_input()
         return nvrtc.compile_cuda(
-            (self.source if code is None else code.text) + added,
+            change(text) + added,
             arch=arch,
-            options=(*self.options, *options),
+            options=(*own, *options),
             name=self.filename,
-            headers=self.headers if code is None else {**self.headers, **code.headers},
+            headers={name: change(text) for name, text in headers.items()},
             expressions=expressions,
         )
+
+    def _compiler_input(self) -> tuple[str, list[str], dict[str, str]]:
+        return whole_file.compiler_input(self.source, self.device_code, self.options, self.headers)
 
     def model_options(self, device: Device, entry: str) -> dict[str, Any]:
         """Return the options of ``Program.launch`` that the models of time and caches need.
@@ -250,15 +264,13 @@ class Module:
         if self.is_ptx:
             return None
         compiled = self.compiled(device)
-        code = self.device_code
-        source = self.source if code is None else code.text
+        source, options, headers = self._compiler_input()
         tested, accesses = member_accesses.with_tests(source, names)
         if not accesses:
             return None
         header = member_accesses.HEADER
-        headers = self.headers if code is None else {**self.headers, **code.headers}
         # Compile only to PTX: the function that the tests call exists only in the simulator.
-        options, _ = nvrtc.without_arch(list(self.options))
+        options, _ = nvrtc.without_arch(options)
         try:
             again = nvrtc.compile_cuda(
                 f'#include "{header}"\n#line 1\n{tested}',  # the lines keep their numbers
