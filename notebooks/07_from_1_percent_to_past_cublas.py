@@ -735,19 +735,19 @@ lessons.predict(
 # ## Small products: `split_k` and `best`
 #
 # Large tiles are efficient. But a small product has only few large tiles, so most multiprocessors have no work. Therefore
-# `split_k` takes smaller tiles, and several groups of warps share the work on one tile. Each group adds up the products
-# for a part of the values of `k`. At the end, the groups add up their sums. The groups belong to two blocks, which form a
-# [*cluster*](glossary.md#cluster): these blocks can read each other's shared memory.
+# `split_k` takes smaller tiles, and several groups of warps can share the work on one tile. Each group adds up the
+# products for a part of the values of `k`. At the end, the groups add up their sums. The groups belong to one block, or to
+# two blocks, which form a [*cluster*](glossary.md#cluster): these blocks can read each other's shared memory.
 #
 # `split_k` also cuts the values of `k` into slices, if K is large and the result is small. An example is 64 x 64 x 8192
 # (M x N x K). Each slice has its own blocks. A second kernel adds up the results of the slices.
 
 # %%
-lessons.code("matmul", "split_k", part=("// The sums of all groups", "v[j] +="))
+lessons.code("matmul", "split_k", part=("// Writes the tile to", "v[j] +="))
 
 # %% [markdown]
-# coalesce has a table of measured speeds for many shapes. `variant="best"` looks up the shape that is most similar to
-# yours, and takes the rung that was fastest for that shape. Is `best` always faster than cuBLAS?
+# Which tile is best, and into how many parts should `k` be divided? `variant="best"` predicts the time of each possibility
+# from your shape, and takes the one with the shortest time. Is `best` always faster than cuBLAS?
 
 
 # %% tags=["hide-input"]

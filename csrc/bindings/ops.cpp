@@ -21,10 +21,10 @@ py::tuple tiles_of(const ops::Variant& v) {
 }
 
 py::tuple launch_of(const ops::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
-                    uint32_t item_size, uint32_t multiprocessors, uint32_t slices) {
+                    uint32_t item_size, uint32_t multiprocessors, uint32_t slices, uint32_t parts) {
     if (tile == 0) tile = 32;
     const ops::LaunchGeometry l =
-        variant.geometry({rows, cols, tile, item_size, multiprocessors, slices});
+        variant.geometry({rows, cols, tile, item_size, multiprocessors, slices, parts});
     return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
 }
 
@@ -55,6 +55,7 @@ void add_ops(py::module_ m) {
             py::arg("tile") = 0, py::arg("item_size") = 4)
         .def("launch", &launch_of, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
              py::arg("item_size") = 4, py::arg("multiprocessors") = 132, py::arg("slices") = 1,
+             py::arg("parts") = 0,
              "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");
 
     m.def(

@@ -71,13 +71,17 @@ LaunchGeometry elements_by_four(const Shape& s) {
     return {grid_of(ceil_div(s.rows * ceil_div(s.cols, 4), threads)), {threads}};
 }
 
+// The constants are those of the kernel (17_split_k.cu).
 LaunchGeometry split_k_tiles(const Shape& s) {
-    const uint32_t rows = s.tile, cols = s.tile == 32 ? 32 : 64, steps = 32;
-    const uint32_t groups = s.tile == 128 ? 2 : 4, cluster = s.tile == 128 ? 1 : 2;
-    const uint32_t stages = 4;
-    const uint32_t ring = stages * steps * (rows + 4 + cols), sums = groups * rows * cols;
+    const uint32_t rows = s.tile == 32 ? 32 : 64, cols = s.tile, steps = s.tile == 128 ? 16 : 8;
+    const uint32_t parts = s.parts != 0 ? s.parts : s.tile == 32 ? 8 : s.tile == 64 ? 2 : 1;
+    const uint32_t cluster = parts == 8 ? 2 : 1, groups = parts / cluster, stages = 4;
+    const bool tall_warps = s.tile == 128 || (s.tile == 64 && parts > 1);
+    const uint32_t group_threads = rows * cols / (tall_warps ? 64 : 32);
+    const uint32_t ring = stages * steps * groups * (rows + 4 + cols);
+    const uint32_t sums = groups * rows * (cols + 4);
     return {grid_of(ceil_div(s.cols, cols) * cluster * s.slices, ceil_div(s.rows, rows)),
-            {s.tile == 32 ? 128u : 256u},
+            {group_threads * groups},
             4 * std::max(ring, sums)};
 }
 

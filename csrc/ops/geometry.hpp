@@ -41,6 +41,7 @@ struct Shape {
     // The number of multiprocessors of the GPU. Kernels with one block per multiprocessor need it.
     uint32_t multiprocessors = 132;
     uint32_t slices = 1;  // number of slices of K, for kernels that divide K
+    uint32_t parts = 0;   // the kernel's PARTS; 0 means its default
 };
 
 // A function that returns the launch for a shape. Throws std::invalid_argument if the shape is
@@ -62,7 +63,7 @@ LaunchGeometry warpgroups_for_each_multiprocessor(const Shape&);
 LaunchGeometry warpgroups_with_staging(const Shape&);
 // 256 threads per block. Each thread processes four elements of a row.
 LaunchGeometry elements_by_four(const Shape&);
-// A cluster of 1 or 2 blocks per tile and slice; TILE selects the shape of the tile.
+// A cluster of 1 or 2 blocks per tile and slice. TILE and PARTS select the tile and its threads.
 LaunchGeometry split_k_tiles(const Shape&);
 LaunchGeometry tiles_of_32_by_8(
     const Shape&);  // 32 x 8 threads, four elements per thread; columns on x

@@ -47,9 +47,9 @@ Reach reach(GeometryFunction geometry, const LaunchGeometry& l, const Shape& s) 
         return {UINT64_MAX, UINT64_MAX};
     }
     if (geometry == split_k_tiles) {
-        const uint64_t cluster = tile == 128 ? 1 : 2;
+        const uint64_t cluster = tile == 32 ? 2 : 1;  // for the default of `parts`
         EXPECT_EQ(x % cluster, 0u);
-        return {y * tile, x / cluster * (tile == 32 ? 32 : 64)};
+        return {y * (tile == 32 ? 32 : 64), x / cluster * tile};
     }
     if (geometry == elements_by_four) {
         const uint64_t groups = (s.cols + 3) / 4;  // groups of four elements per row

@@ -363,15 +363,52 @@ def hopper(device):
     return device
 
 
-@pytest.mark.parametrize("tile", [32, 64, 128])
-@pytest.mark.parametrize("shape", [(33, 70, 1100), (64, 64, 2048), (130, 40, 65), (1, 1, 1)])
-def test_products_of_parts_of_k(tile, shape, random):
-    """The blocks of a cluster, and slices of a large K, add up to the product."""
+FORMS = best._constants().forms
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.tile}-{form.parts}")
+@pytest.mark.parametrize(
+    ("shape", "slices"),
+    [
+        ((33, 70, 1100), 3),
+        ((64, 132, 48), 1),
+        ((130, 40, 65), 2),
+        ((1, 1, 1), 1),
+        ((65, 129, 17), 1),
+    ],
+)
+def test_products_of_parts_of_k(form, shape, slices, random, monkeypatch):
+    """The groups of a block, the blocks of a cluster, and slices add up to the product."""
+    monkeypatch.setattr(best, "division", lambda *_: (form.parts, slices))
     a, b = operands(random, *shape, np.float32)
     c = random.normal(size=shape[:2]).astype(np.float32)
-    product = functools.partial(coalesce.matmul, a, b, variant="split_k", tile=tile, device="sim")
+    product = functools.partial(
+        coalesce.matmul, a, b, variant="split_k", tile=form.tile, device="sim"
+    )
     assert_product(product(c=np.full_like(c, np.nan)), a, b)
     assert_product(product(alpha=-1.5, beta=0.25, c=c), a, b, -1.5, 0.25, c)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.tile}-{form.parts}")
+def test_the_model_and_the_launch_agree(form):
+    """The model of "best" computes blocks and threads as the geometry of the launch does."""
+    entry = catalogue.find("matmul", "split_k")
+    assert form.tile in entry.tiles
+    rows, cols, cluster, _ = best._tile_of(form.tile, form.parts)
+    grid, block, _ = entry.launch(3 * rows, 5 * cols, tile=form.tile, parts=form.parts, slices=2)
+    assert grid == (5 * cluster * 2, 3, 1)
+    assert block[0] * cluster == form.threads
+
+
+@pytest.mark.parametrize("tile", [0, 32, 64, 128])
+def test_divisions_of_k_have_work(tile, random):
+    """No group of a block has a slice without steps of k, whatever the shape."""
+    for m, n, k in np.exp(random.uniform(0, np.log(100_000), (200, 3))).astype(int).tolist():
+        time, chosen, parts, slices = best._divided(m, n, k, tile, 132)
+        assert time > 0
+        assert tile in (0, chosen)
+        *_, cluster, stage = best._tile_of(chosen, parts)
+        assert slices == 1 or slices * stage * cluster <= k
 
 
 def test_the_profile_is_that_of_the_product(random):
@@ -601,7 +638,9 @@ def test_best_by_compute_capability():
     large = (4096, 4096, 4096)
     chosen = {
         (kind, capability, dtype): best.of_matmul(
-            *large, np.dtype(dtype), SimpleNamespace(kind=kind, compute_capability=capability)
+            *large,
+            np.dtype(dtype),
+            SimpleNamespace(kind=kind, compute_capability=capability, multiprocessors=132),
         )[0]
         for kind, capability in (
             ("cuda", (9, 0)),

@@ -1,21 +1,26 @@
-// Small products: several groups of warps share a tile, each with a part of K. float32 only.
+// Small, thin and wide products: tiles of several sizes, whose K is divided. float32 only.
 //
 // A product of 512 x 512 has 16 tiles of 128 x 128, but a GPU has 132 multiprocessors. Smaller
-// tiles keep more of them busy, but a tile of 64 x 64 is not enough work for many warps. Here the
-// groups of a block divide the steps of each stage, and the two blocks of a cluster divide the
-// stages. Every group computes the whole tile from its part of K. At the end the groups write their
-// sums to shared memory. Each group then adds up the sums of all groups for some elements of the
-// tile. It reads the sums of the other block directly: the blocks of a cluster can read each
-// other's shared memory (distributed shared memory). The order of additions is always the same.
+// tiles keep more of them busy. Even then there may be too few warps: a multiprocessor needs at
+// least four, one for each scheduler. So several groups of warps share a tile. Every group computes
+// the whole tile from its part of K: the groups of a block divide the steps of each stage, and the
+// two blocks of a cluster divide the stages. At the end the groups write their sums to shared
+// memory, and the block adds up the sums of all groups. It reads the sums of the other block of a
+// cluster directly: the blocks of a cluster can read each other's shared memory (distributed shared
+// memory). The order of additions is always the same.
 //
 // If K is large and the result small, some multiprocessors stay idle even so. Then K is also cut
 // into `slices`. Each slice is a product of its own, in a matrix of its own (out + slice * M * N);
 // another launch (layout/05_add_slices) adds them up.
 //
+// If K is small, the time goes into the start of a block and into its stores. Blocks with few
+// threads and little shared memory help: a multiprocessor runs many of them, and some store while
+// others load. Only the stages that exist are copied, and the lanes of a warp store neighbouring
+// elements, whatever the alignment of the rows.
+//
 // Copies run ahead as in 15_pipelined, but a step starts only one or two of them. If every warp
 // started all copies of a stage at once, loads from shared memory would wait for them. TILE chooses
-// the shape. 32: tiles of 32 x 32 elements, and 8 parts of K. 64: tiles of 64 x 64, and 8 parts.
-// 128: tiles of 128 x 64, and 2 parts, in one block.
+// the tile: 32 x 32, 64 x 64, or 64 x 128. PARTS is the number of parts of K in a block or cluster.
 
 #ifndef INDEX  // counts the elements of a matrix: size_t where there are 2^31 or more
 #define INDEX int
@@ -23,23 +28,30 @@
 #ifndef TILE
 #define TILE 128
 #endif
-#define BLOCK_ROWS TILE
-#define BLOCK_COLS (TILE == 32 ? 32 : 64)
-#define STAGE 32  // steps of k
+#ifndef PARTS
+#define PARTS (TILE == 32 ? 8 : TILE == 64 ? 2 : 1)
+#endif
+#define BLOCK_ROWS (TILE == 32 ? 32 : 64)
+#define BLOCK_COLS TILE
+#define CLUSTER (PARTS == 8 ? 2 : 1)
+#define GROUPS (PARTS / CLUSTER)
+#define STEPS (TILE == 128 ? 16 : 8)  // steps of k per group and stage
+#define STAGE (STEPS * GROUPS)        // steps of k
 #define STAGES 4
 #ifndef BATCHES
 #define BATCHES 4  // the copies of a stage start in this many batches
 #endif
-#define GROUPS (TILE == 128 ? 2 : 4)
-#define CLUSTER (TILE == 128 ? 1 : 2)
-#define WARP_ROWS (TILE == 32 ? 32 : 64)  // the tile of a warp
+// The tile of a warp. Warps of 32 x 32 need fewer registers, so that more of them fit.
+#define WARP_ROWS (TILE == 128 || (TILE == 64 && PARTS > 1) ? 64 : 32)
 #define WARP_COLS 32
 #define ROWS (WARP_ROWS / 8)  // per thread: the lanes form 8 rows of 4 lanes
 #define COLS (WARP_COLS / 4)
 #define GROUP_THREADS (32 * (BLOCK_ROWS / WARP_ROWS) * (BLOCK_COLS / WARP_COLS))
 #define THREADS (GROUP_THREADS * GROUPS)
-#define STEPS (STAGE / GROUPS)  // steps of k per group and stage
+// The blocks whose registers a multiprocessor must hold.
+#define BLOCKS (WARP_ROWS == 64 ? 3 : 512 / THREADS)
 #define PITCH (BLOCK_ROWS + 4)
+#define SUM_PITCH (BLOCK_COLS + 4)
 
 // Starts copying BYTES bytes to shared memory. If `inside` is false, it reads nothing and writes 0.
 template <int BYTES>
@@ -65,18 +77,23 @@ __device__ void cluster_meets() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// Reads two floats at `address` of the shared memory of a block of the cluster.
-__device__ float2 read_from_block(const float* address, unsigned rank) {
+// Reads floats at `address` of the shared memory of a block of the cluster.
+__device__ void read_from_block(const float* address, unsigned rank, float (&v)[4]) {
     unsigned there;
-    float2 value;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                  : "=r"(there)
                  : "r"(unsigned(__cvta_generic_to_shared(address))), "r"(rank));
-    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
-                 : "=f"(value.x), "=f"(value.y)
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
                  : "r"(there)
                  : "memory");
-    return value;
+}
+__device__ void read_from_block(const float* address, unsigned rank, float (&v)[1]) {
+    unsigned there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(there)
+                 : "r"(unsigned(__cvta_generic_to_shared(address))), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v[0]) : "r"(there) : "memory");
 }
 
 // Return the distance from a thread's first row (column) to its i-th row (j-th column).
@@ -167,8 +184,10 @@ __device__ void multiply(
 
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
+        if (s < stages) {
 #pragma unroll
-        for (int i = 0; i < copies.count; ++i) copies.start(i, s);
+            for (int i = 0; i < copies.count; ++i) copies.start(i, s);
+        }
         copies.advance();
     }
     asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
@@ -185,7 +204,9 @@ __device__ void multiply(
         // reads. And no thread reads the previous stage any more, so its slot is free.
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
         __syncthreads();
-        const int next = (slot + 1) % STAGES, ahead = (slot + STAGES - 1) % STAGES;
+        // After the last stage there is none to read from, so the last step reads this one again.
+        const int next = stage + 1 < stages ? (slot + 1) % STAGES : slot;
+        const int ahead = (slot + STAGES - 1) % STAGES;
 #pragma unroll
         for (int k = 0; k < STEPS; ++k) {
             if (k + 1 < STEPS) {
@@ -209,9 +230,53 @@ __device__ void multiply(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 1, 1) split_k(
-    const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ c,
-    float* __restrict__ out, int M, int N, int K, float alpha, float beta, int slices) {
+// Writes the tile to `out`. Its sums are in the shared memory of the blocks of the cluster:
+// [GROUPS][BLOCK_ROWS][SUM_PITCH], with the two columns of each pair swapped. The lanes of a warp
+// write neighbouring elements, so that the stores fill whole sectors, also if rows are unaligned.
+template <bool ALIGNED>
+__device__ void write_tile(
+    const float* sums, const float* __restrict__ c, float* __restrict__ out, int M, int N,
+    int block_row, int block_col, unsigned rank, float alpha, float beta) {
+    constexpr int width = ALIGNED ? 4 : 1, lanes = BLOCK_COLS / width, rows = BLOCK_ROWS / CLUSTER;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < rows * lanes; i += THREADS) {
+        const int x = rank * rows + i / lanes, y = i % lanes * width;
+        const int r = block_row + x, s = block_col + y;
+        if (r >= M || s >= N) continue;
+        const float* const from = sums + x * SUM_PITCH + (ALIGNED ? y : y ^ 1);
+        alignas(16) float v[width] = {};
+#pragma unroll
+        for (int part = 0; part < GROUPS * CLUSTER; ++part) {
+            const float* const of_part = from + part % GROUPS * (BLOCK_ROWS * SUM_PITCH);
+            alignas(16) float more[width];
+            if (CLUSTER > 1) {
+                read_from_block(of_part, part / GROUPS, more);
+            } else if (ALIGNED) {
+                *reinterpret_cast<float4*>(more) = *reinterpret_cast<const float4*>(of_part);
+            } else {
+                more[0] = *of_part;
+            }
+#pragma unroll
+            for (int j = 0; j < width; ++j) v[j] += more[ALIGNED ? j ^ 1 : j];
+        }
+        const INDEX at = INDEX(r) * N + s;
+#pragma unroll
+        for (int j = 0; j < width; ++j) {
+            v[j] *= alpha;
+            if (beta != 0) v[j] += beta * c[at + j];
+        }
+        if (ALIGNED) {
+            *reinterpret_cast<float4*>(out + at) = *reinterpret_cast<float4*>(v);
+        } else {
+            out[at] = v[0];
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(CLUSTER, 1, 1)
+    split_k(
+        const float* __restrict__ a, const float* __restrict__ b, const float* __restrict__ c,
+        float* __restrict__ out, int M, int N, int K, float alpha, float beta, int slices) {
     const int block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     extern __shared__ __align__(16) float shared[];
     float* const a_ring = shared;                           // [STAGES][STAGE][PITCH]
@@ -248,54 +313,45 @@ extern "C" __global__ void __launch_bounds__(THREADS) __cluster_dims__(CLUSTER, 
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
 
-    // The sums of all groups take the place of the ring:
-    // [GROUPS][ROWS * COLS / 2][GROUP_THREADS][2]. The two sums of a pair are swapped. So ptxas
-    // puts the sums of even columns in odd registers. The values of B of even columns are in even
-    // registers, because 16-byte loads need this. So a value of B and its sum are in different
+    out += slice * (size_t(M) * N);
+    const bool aligned = N % 4 == 0 && (size_t(out) | size_t(c)) % 16 == 0;
+    if (PARTS == 1 && aligned) {
+#pragma unroll
+        for (int n = 0; n < ROWS * COLS; n += 4) {
+            const int r = block_row + row + row_of(n / COLS);
+            const int s = block_col + col + col_of(n % COLS);
+            if (r >= M || s >= N) continue;
+            const INDEX at = INDEX(r) * N + s;
+            float v[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                v[j] = alpha * sum[n / COLS][n % COLS + j];
+                if (beta != 0) v[j] += beta * c[at + j];
+            }
+            *reinterpret_cast<float4*>(out + at) = make_float4(v[0], v[1], v[2], v[3]);
+        }
+        return;
+    }
+    // The sums of all groups take the place of the ring. The two sums of a pair are swapped. So
+    // ptxas puts the sums of even columns in odd registers. The values of B of even columns are in
+    // even registers, because 16-byte loads need this. So a value of B and its sum are in different
     // register banks, and their multiply-add has no bank conflict.
-    float* const own = shared + group * (ROWS * COLS * GROUP_THREADS) + 2 * in_group;
+    float* const own = shared + (group * BLOCK_ROWS + row) * SUM_PITCH + col;
 #pragma unroll
     for (int n = 0; n < ROWS * COLS; n += 2) {
         const float* v = &sum[n / COLS][n % COLS];
-        *reinterpret_cast<float2*>(own + n * GROUP_THREADS) = make_float2(v[1], v[0]);
+        float* const to = own + row_of(n / COLS) * SUM_PITCH + col_of(n % COLS);
+        *reinterpret_cast<float2*>(to) = make_float2(v[1], v[0]);
     }
     if (CLUSTER > 1) {
         cluster_meets();
     } else {
         __syncthreads();
     }
-    out += slice * (size_t(M) * N);
-    const bool aligned = N % 4 == 0 && (size_t(out) | size_t(c)) % 16 == 0;
-    for (int n = 4 * (rank * GROUPS + group); n < ROWS * COLS; n += 4 * GROUPS * CLUSTER) {
-        float v[4] = {};
-#pragma unroll
-        for (int part = 0; part < GROUPS * CLUSTER; ++part) {
-            const float* from =
-                shared + (part % GROUPS * (ROWS * COLS) + n) * GROUP_THREADS + 2 * in_group;
-#pragma unroll
-            for (int j = 0; j < 4; j += 2) {
-                const float* pair = from + j * GROUP_THREADS;
-                const float2 swapped = CLUSTER > 1 ? read_from_block(pair, part / GROUPS)
-                                                   : *reinterpret_cast<const float2*>(pair);
-                v[j] += swapped.y;
-                v[j + 1] += swapped.x;
-            }
-        }
-        const int r = block_row + row + row_of(n / COLS), s = block_col + col + col_of(n % COLS);
-        if (r >= M || s >= N) continue;
-        const INDEX at = INDEX(r) * N + s;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            v[j] *= alpha;
-            if (beta != 0 && s + j < N) v[j] += beta * c[at + j];
-        }
-        if (aligned) {
-            *reinterpret_cast<float4*>(out + at) = make_float4(v[0], v[1], v[2], v[3]);
-        } else {
-            for (int j = 0; j < 4; ++j) {
-                if (s + j < N) out[at + j] = v[j];
-            }
-        }
+    if (aligned) {
+        write_tile<true>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
+    } else {
+        write_tile<false>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
     }
     if (CLUSTER > 1) cluster_meets();  // a block's shared memory must live until all have read it
 }

@@ -36,6 +36,7 @@ class Variant:
         item_size: int = 4,
         multiprocessors: int = 132,
         slices: int = 1,
+        parts: int = 0,
     ) -> tuple[tuple[int, int, int], tuple[int, int, int], int]: ...
 
 def variants() -> list[Variant]: ...

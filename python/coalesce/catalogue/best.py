@@ -1,24 +1,29 @@
-"""Chooses the variant for ``variant="best"``: the fastest variant for a shape and a GPU.
+"""Chooses the variant for ``variant="best"``: the one whose predicted time is shortest.
 
 For products, there are three cases:
 
-- float32 on GPUs of compute capability 9.0 or newer: benchmarks/best.py timed the variants for many
-  shapes on an H200. `best.json` has the fastest variant for each of these shapes. A call uses the
-  variant of the nearest shape. The distance between the shapes (M, N, K) and (M', N', K') is the
-  sum of log2(M/M')², log2(N/N')² and log2(K/K')². The variant "tensor_map" runs only on compute
-  capability 9.0. On newer GPUs, a call uses "tma" instead of "tensor_map".
+- float32 on GPUs of compute capability 9.0 or newer: this module predicts the time of `tensor_map`,
+  and of `split_k` with each tile and each division of K. On GPUs newer than 9.0, which cannot run
+  "tensor_map", a call uses "tma" instead.
 - float64 on GPUs of compute capability 9.0, if M, N and K are at least 128: the variant is "dmma",
   which uses tensor cores.
 - All other cases, and all products on the simulator: the variant is "tiled" if M or N is below 64,
   and "pipelined" otherwise.
 
 "best" never chooses a variant that rounds its operands.
+
+The predictions follow what the kernels do. A block of `split_k` computes a tile, in steps of k. A
+multiprocessor has a number of blocks at once. Its time for a step is the larger of two times: the
+latency of a step, and the time for the multiply-adds of all of its blocks. To this, the start of a
+block and its stores are added. Each is a constant in `best.json`, in microseconds. The program
+benchmarks/best.py measures products of random shapes, and fits the constants to the times.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +32,69 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce.arrays.devices import Device
+
+_MB = 4e-6  # megabytes of an element
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of `split_k`: a tile, a number of parts of K, and the constants of its time.
+
+    Attributes
+    ----------
+    tile, parts : int
+        The kernel's TILE and PARTS.
+    threads : int
+        The number of threads that compute a tile.
+    resident : int
+        The number of blocks that a multiprocessor has at once.
+    start, wave : float
+        The time of a launch, and of the start and the end of a block.
+    latency, step : float
+        The least time of a step of k, and the time that the multiply-adds of a block take.
+    store, store_unaligned : float
+        The time to store a megabyte, if rows are aligned to 16 bytes or not.
+    unaligned : float
+        The share by which unaligned rows lengthen a step.
+    tail : float
+        The blocks by which the busiest multiprocessor exceeds the average, if there are many.
+    """
+
+    tile: int
+    parts: int
+    threads: int
+    resident: int
+    start: float
+    wave: float
+    latency: float
+    step: float
+    store: float
+    store_unaligned: float
+    unaligned: float
+    tail: float
+
+    def time(self, m: int, n: int, k: int, slices: int, multiprocessors: int) -> float:
+        """Return the predicted time of the kernel in microseconds, without adding up slices."""
+        rows, cols, cluster, stage = _tile_of(self.tile, self.parts)
+        blocks = -(-m // rows) * -(-n // cols) * cluster * slices
+        stages = -(-k // stage)
+        steps = -(-stages // (cluster * slices)) * stage
+        average = blocks / multiprocessors
+        busiest = min(max(average + self.tail, self.resident), math.ceil(average))
+        aligned = n % 4 == 0
+        work = busiest * self.step * (1 if aligned else 1 + self.unaligned)
+        return (
+            self.start
+            + self.wave * max(1, average / self.resident)
+            + steps * math.sqrt(math.hypot(self.latency**2, work**2))
+            + m * n * slices * _MB * (self.store if aligned else self.store_unaligned)
+        )
+
+
+def _tile_of(tile: int, parts: int) -> tuple[int, int, int, int]:
+    """Return the rows and columns of a tile, the blocks of a cluster, and the steps of a stage."""
+    cluster = 2 if parts == 8 else 1
+    return min(tile, 64), tile, cluster, (16 if tile == 128 else 8) * parts // cluster
 
 
 def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> tuple[str, int]:
@@ -37,11 +105,19 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
     hopper = device.kind == "cuda" and device.compute_capability >= (9, 0)
     tensor_maps = device.kind == "cuda" and device.compute_capability == (9, 0)
     if dtype == np.float32 and hopper:
-        variant, tile = _nearest(m, n, k)
-        return ("tma" if variant == "tensor_map" and not tensor_maps else variant), tile
+        multiprocessors = device.multiprocessors or 132
+        time, tile, _, _ = _divided(m, n, k, 0, multiprocessors)
+        if time <= _time_of_tensor_map(m, n, k, multiprocessors):
+            return "split_k", tile
+        return ("tensor_map" if tensor_maps else "tma"), 0
     if dtype == np.float64 and tensor_maps and min(m, n, k) >= 128:
         return "dmma", 0
     return ("pipelined", 0) if min(m, n) >= 64 else ("tiled", 32)
+
+
+def division(m: int, n: int, k: int, tile: int, multiprocessors: int) -> tuple[int, int]:
+    """Return how `split_k` with this tile divides K: the kernel's PARTS, and the slices."""
+    return _divided(m, n, k, tile, multiprocessors)[2:]
 
 
 def of_one_matrix(variant: str) -> str:
@@ -53,19 +129,81 @@ def of_one_matrix(variant: str) -> str:
 
 
 @lru_cache(256)
-def _nearest(m: int, n: int, k: int) -> tuple[str, int]:
-    wanted = [math.log2(max(extent, 1)) for extent in (m, n, k)]
+def _divided(
+    m: int, n: int, k: int, tile: int, multiprocessors: int
+) -> tuple[float, int, int, int]:
+    """Return the shortest time of `split_k`, and its tile, PARTS and slices.
 
-    def distance(row: list[Any]) -> float:
-        return sum((math.log2(have) - want) ** 2 for have, want in zip(row, wanted, strict=False))
+    If `tile` is 0, every tile is considered.
+    """
+    constants = _constants()
+    times = []
+    for form in constants.forms:
+        if tile not in (0, form.tile):
+            continue
+        rows, cols, cluster, stage = _tile_of(form.tile, form.parts)
+        threads = -(-m // rows) * -(-n // cols) * form.threads
+        for slices in constants.slices:
+            time = form.time(m, n, k, slices, multiprocessors)
+            if slices > 1:
+                # A slice has work for every group. More threads than fit at once are no gain.
+                if k < slices * max(stage * cluster, constants.least_slice):
+                    break
+                if threads * slices > 1024 * multiprocessors:
+                    break
+                time += constants.add + constants.add_mb * (slices + 1) * m * n * _MB
+            times.append((time, form.tile, form.parts, slices))
+    return min(times)
 
-    *_, variant, tile = min(_table(), key=distance)
-    return variant, tile
+
+def _time_of_tensor_map(m: int, n: int, k: int, multiprocessors: int) -> float:
+    """Return the predicted time of `tensor_map` in microseconds, with all of its launches."""
+    stages, tiles = -(-k // 32), -(-m // 128) * -(-n // 256)
+    divided = shared_tiles(tiles, stages, multiprocessors)
+    own = -(-(tiles - divided) // multiprocessors) * stages + divided * stages / multiprocessors
+    c = _constants().tensor_map
+    copied = [rows * cols for rows, cols in ((m, k), (k, n)) if cols % 4]
+    return (
+        c["start"]
+        + c["stage"] * own
+        + c["store" if n % 4 == 0 else "store_unaligned"] * -(-tiles // multiprocessors)
+        + sum(c["copy"] + c["copy_mb"] * _MB * elements for elements in copied)
+        + (c["divided"] + c["share"] * multiprocessors / divided if divided else 0)
+    )
+
+
+def shared_tiles(tiles: int, stages: int, blocks: int) -> int:
+    """Return how many tiles of `tensor_map` several blocks compute together.
+
+    Each tile has a number of `stages` of K. Tiles are shared only if this saves at least two
+    stages.
+    """
+    left = tiles % blocks
+    if left == 0 or (blocks - left) * stages < 2 * blocks:
+        return 0
+    return left + (blocks if tiles >= blocks else 0)
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """The contents of `best.json`."""
+
+    forms: tuple[Form, ...]
+    slices: tuple[int, ...]
+    least_slice: int
+    add: float
+    add_mb: float
+    tensor_map: dict[str, float]
 
 
 @cache
-def _table() -> list[list[Any]]:
-    """Return the rows of `best.json`: M, N, K, the fastest variant, and its tile."""
+def _constants() -> _Constants:
     path = Path(__file__).with_name("best.json")
-    rows: list[list[Any]] = json.loads(path.read_text(encoding="utf-8"))["float32"]
-    return rows
+    read = json.loads(path.read_text(encoding="utf-8"))
+    return _Constants(
+        forms=tuple(Form(**form) for form in read["split_k"]),
+        slices=tuple(read["slices"]),
+        least_slice=read["least_slice"],
+        tensor_map=read["tensor_map"],
+        **read["add_slices"],
+    )

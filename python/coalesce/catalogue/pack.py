@@ -14,6 +14,7 @@ import numpy as np
 
 from coalesce import catalogue
 from coalesce._core import ops
+from coalesce.catalogue.best import shared_tiles
 from coalesce.catalogue.operands import Operand, as_bits, is_bfloat16
 from coalesce.catalogue.run import ELEMENTS, Run, as_elements, overlap
 from coalesce.launch.tensor_map import TensorMap
@@ -109,14 +110,11 @@ def _shared_tiles(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
 
     `whole` is the number of tiles that one block computes alone. Several blocks share each of the
     other tiles. Each of them computes some stages (parts of K) of the tile, and they add up their
-    results in `partial`. Tiles are shared only if this saves at least two stages.
+    results in `partial`.
     """
     blocks, stages = run.multiprocessors, -(-a.shape[1] // _STAGE)
     tiles = -(-a.shape[0] // _ROWS) * -(-b.shape[1] // _COLS)
-    left = tiles % blocks
-    divided = left + (blocks if tiles >= blocks else 0) if left else 0
-    if (blocks - left) * stages < 2 * blocks:
-        divided = 0
+    divided = shared_tiles(tiles, stages, blocks)
     ready = run.scratch((blocks if divided else 1,), np.dtype(np.int32))
     if divided:
         values = {"x": ready, "n": np.uint64(blocks)}

@@ -29,7 +29,6 @@ from coalesce.common import require
 Array = Any
 
 _MOST_INT = 2**31 - 1  # the number of elements that a 32-bit index can count
-_LEAST_DEPTH = 256  # the smallest slice of K; benchmarks/ladder.py measures it
 
 
 def run_matmul(
@@ -152,12 +151,15 @@ def _launch_product(
         An array to pass for `c` if the kernel does not read `c`.
     """
     m, n, k = shape
-    slices = _slices(run, entry, tile, shape)
+    parts, slices = 0, 1
+    if "slices" in entry.arguments:
+        parts, slices = best.division(m, n, k, tile, run.multiprocessors)
+        defines = (*defines, f"PARTS={parts}")
     sums = rest
     if slices > 1:
         one, zero = dtype.type(1), dtype.type(0)
-        parts = run.scratch((slices, m, n), dtype)
-        sums = {"c": unread, "out": parts, "alpha": one, "beta": zero}
+        products = run.scratch((slices, m, n), dtype)
+        sums = {"c": unread, "out": products, "alpha": one, "beta": zero}
     extents = {"M": np.int32(m), "N": np.int32(n), "K": np.int32(k), "slices": np.int32(slices)}
     run.launch(
         entry,
@@ -166,13 +168,14 @@ def _launch_product(
         item_size=dtype.itemsize,
         tile=tile,
         slices=slices,
+        parts=parts,
         defines=defines,
     )
     if slices > 1:
         run.launch(
             catalogue.find("layout", "add_slices"),
             (m * n, 1),
-            {**rest, "x": parts, "n": np.uint64(m * n), "slices": np.int32(slices)},
+            {**rest, "x": products, "n": np.uint64(m * n), "slices": np.int32(slices)},
             item_size=dtype.itemsize,
         )
 
@@ -284,18 +287,6 @@ def _one_kernel(
             break
         array, rows = result, slices
     return run.deliver(written, [operand], target), run
-
-
-def _slices(run: Run, entry: ops.Variant, tile: int, shape: tuple[int, int, int]) -> int:
-    """Return the number of slices into which K is divided.
-
-    With more slices, the kernel has more blocks, and fewer multiprocessors are idle.
-    """
-    if "slices" not in entry.arguments:
-        return 1
-    m, n, k = shape
-    grid, _, _ = entry.launch(m, n, tile=tile)
-    return max(1, min(run.multiprocessors // math.prod(grid), k // _LEAST_DEPTH))
 
 
 def _zeros(run: Run, name: str, shape: tuple[int, int]) -> Operand:

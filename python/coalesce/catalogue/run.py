@@ -149,6 +149,7 @@ class Run:
         item_size: int,
         tile: int = 0,
         slices: int = 1,
+        parts: int = 0,
         defines: tuple[str, ...] = (),
     ) -> None:
         """Launch a kernel of the catalogue.
@@ -168,6 +169,9 @@ class Run:
             The size of the variant's tile, such as 32. It is 0 if the variant has no tile.
         slices : int
             The number of slices into which the sum over K is divided.
+        parts : int
+            The number of parts into which a block or cluster divides K. With 0, it is the variant's
+            default.
         defines : tuple of str
             Macros for the compilation, such as "REAL=float".
         """
@@ -180,6 +184,7 @@ class Run:
             item_size=item_size,
             multiprocessors=self.multiprocessors,
             slices=slices,
+            parts=parts,
         )
         arguments = [_only_itself(values[name]) for name in entry.arguments]
         launch = KernelLaunch(
