@@ -24,7 +24,7 @@ extensions = [
 ]
 exclude_patterns = ["measured/*", "**.ipynb_checkpoints"]
 
-# The notebooks carry their outputs; tests/python/test_notebooks.py executes them.
+# The notebooks carry their outputs; tests/python/lessons/test_notebooks.py executes them.
 nb_execution_mode = "off"
 myst_enable_extensions = ["colon_fence", "attrs_block"]
 myst_heading_anchors = 3

@@ -2,7 +2,7 @@
 
 A paragraph says what the counts of a rung are, how much faster the model of units expects it to be
 than an earlier rung, how much faster it is, and why the two differ. The figures come from counters
-of an H200: tests/data/models_h200.json (`tests/record_counters.py models`), and for the newest
+of an H200: tests/data/models_h200.json (`tools/record_counters.py models`), and for the newest
 rungs docs/measured/units.json (`benchmarks/units.py`).
 """
 

@@ -1,7 +1,7 @@
 """Write docs/accuracy.md: the simulator's predictions beside a GPU's counters.
 
 Run ``python docs/make_accuracy.py`` in an environment in which coalesce is installed. On the
-simulator, the script repeats the launches that tests/record_counters.py recorded in tests/data.
+simulator, the script repeats the launches that tools/record_counters.py recorded in tests/data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ sys.path.insert(0, str(TESTS))
 
 import counter_cases  # noqa: E402
 
-from coalesce.profiling import exactness  # noqa: E402
+from coalesce.profiling.hardware import exactness  # noqa: E402
 
 Metrics = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ the cell has two figures: the prediction in bold, and then the measurement. [The
 glossary](../notebooks/glossary.md) explains the terms.
 
 The launches are in five sets, which the sections below describe. The sets were recorded by
-`python tests/record_counters.py shipped awkward programs unseen patterns`. This table says on which
+`python tools/record_counters.py shipped awkward programs unseen patterns`. This table says on which
 GPU each set was recorded, and when.
 
 """

@@ -1,4 +1,4 @@
-"""Write docs/instructions.md, the list of supported instructions, from csrc/sim/ops.inc.
+"""Write docs/instructions.md, the supported instructions, from csrc/sim/ptx_analysis/ops.inc.
 
 Run ``python docs/make_instructions.py`` after a change of the table; a test compares both.
 """
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-TABLE = DOCS.parent / "csrc" / "sim" / "ops.inc"
+TABLE = DOCS.parent / "csrc" / "sim" / "ptx_analysis" / "ops.inc"
 PAGE = DOCS / "instructions.md"
 
 HEAD = """\
 # Instructions
 
-*Written by `docs/make_instructions.py` from `csrc/sim/ops.inc`; do not edit.*
+*Written by `docs/make_instructions.py` from `csrc/sim/ptx_analysis/ops.inc`; do not edit.*
 
 These are the instructions that the simulator executes. There are two lists, because the simulator
 executes two kinds of code. To count the memory accesses of a kernel, it executes machine code of

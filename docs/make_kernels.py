@@ -1,6 +1,6 @@
 """Write docs/public_kernels.md from docs/measured/kernels.json and kernels_gpu.json.
 
-`tests/any_repositories.py` and `tests/any_gpu.py` write these files.
+`tools/any_repositories.py` and `tools/any_gpu.py` write these files.
 
 python docs/make_kernels.py [--check]
 """
@@ -30,7 +30,7 @@ OUTCOMES = (
     "exception",
 )
 _METHOD = """\
-Can coalesce run any kernel that a user passes? To find out, `tests/any_repositories.py` tries
+Can coalesce run any kernel that a user passes? To find out, `tools/any_repositories.py` tries
 kernels of public repositories. (The kernels are not part of this repository.) A fixed rule chooses
 up to 18 kernels of each repository by a hash of their names, so the choice does not depend on what
 the kernels do. If the CUDA compiler refuses to compile a kernel, the next kernel replaces it. The
@@ -44,8 +44,8 @@ not part of this repository.
 The results are compared with up to two independent references:
 
 1. A run on the host. g++ compiles the kernel's own source for the host
-   (`tests/any_references.py`). For some kernels, a NumPy expression is the reference instead.
-2. A run on a GPU. `tests/any_gpu.py` repeats the launch there.
+   (`tools/any_references.py`). For some kernels, a NumPy expression is the reference instead.
+2. A run on a GPU. `tools/any_gpu.py` repeats the launch there.
 
 These are the outcomes:
 

@@ -4,7 +4,7 @@
 
 A lesson is written as ``NN_name.py`` (jupytext's percent format); that text is what is reviewed.
 The ``NN_name.ipynb`` beside it carries the outputs, so that they show where it is only read.
-Cells tagged ``counts`` print what must not change; tests/python/test_notebooks.py compares them.
+Cells tagged ``counts`` print what must not change; tests/python/lessons/test_notebooks.py compares them.
 
 A cell of CUDA C++ is written as comments, from its ``# %%cuda`` on, so that the text stays Python.
 """

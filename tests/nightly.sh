@@ -52,7 +52,7 @@ if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
     run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"
     minutes=${SOAK_MINUTES:-60}
-    run $((60 * minutes + 1200)) python tests/soak.py --minutes "$minutes" --seed "$seed"
+    run $((60 * minutes + 1200)) python tools/soak.py --minutes "$minutes" --seed "$seed"
 else
     printf '\nno wrong calls and no soak: coalesce is not installed\n' | tee -a "$report"
 fi

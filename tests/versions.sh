@@ -29,4 +29,4 @@ uv pip install -q --no-deps "$wheel"
 uv pip list | grep -iE '^(cuda|numpy|rich|nvidia|pytest|hypothesis|distributed|matplotlib|i(py|python)|nbclient)'
 
 "$work/venv/bin/python" -m pytest -n auto "${warnings[@]}" \
-    tests/python/test_{arguments,cache,cli,compile,interop,magic,pickle,plots,types}.py
+    tests/python/{arrays/test_{arguments,interop},cli/test_{cli,magic},compile/test_{cache,compile},package/test_{pickle,types},pictures/test_plots}.py

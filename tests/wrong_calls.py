@@ -7,7 +7,7 @@ that a failure can be repeated:
     python tests/wrong_calls.py --calls 5000 --seed 1
 
 The script prints a summary and every call that ended in another way. The exit status is 1 if there
-was such a call. tests/python/test_wrong_calls.py runs a few hundred calls.
+was such a call. tests/python/kernel/test_wrong_calls.py runs a few hundred calls.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 
 #include "analysis/observers.hpp"
 #include "errors.hpp"
-#include "sim/device_heap.hpp"
-#include "sim/worker.hpp"
+#include "sim/run/device_heap.hpp"
+#include "sim/run/worker.hpp"
 
 namespace coalesce::analysis {
 

@@ -17,13 +17,13 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cache_replay.hpp"
-#include "analysis/check.hpp"
-#include "analysis/counts.hpp"
-#include "analysis/trace.hpp"
+#include "analysis/caches/cache_replay.hpp"
+#include "analysis/check/check.hpp"
+#include "analysis/counts/counts.hpp"
+#include "analysis/trace/trace.hpp"
 #include "model/gpu.hpp"
 #include "model/time.hpp"
-#include "sim/engine.hpp"
+#include "sim/warp/engine.hpp"
 
 namespace coalesce::analysis {
 

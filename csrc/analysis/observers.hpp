@@ -3,11 +3,11 @@
 // To add an observer: write its file, then add a member to Observation and a combination below.
 #pragma once
 
-#include "analysis/cache_replay.hpp"
-#include "analysis/contention.hpp"
-#include "analysis/count_observer.hpp"
-#include "analysis/trace.hpp"
-#include "sim/observer.hpp"
+#include "analysis/caches/cache_replay.hpp"
+#include "analysis/counts/contention.hpp"
+#include "analysis/counts/count_observer.hpp"
+#include "analysis/trace/trace.hpp"
+#include "sim/warp/observer.hpp"
 
 namespace coalesce::analysis {
 

@@ -1,5 +1,5 @@
 // Converts the findings of a checked run to Python objects.
-#include "analysis/check.hpp"
+#include "analysis/check/check.hpp"
 
 #include <pybind11/stl.h>
 
@@ -24,7 +24,8 @@ py::object tell_actor(const analysis::Actor& a, const sim::Program& program) {
     d["file"] = own || file == program.files.end() ? "" : file->second;
     d["line"] = in.source.line;
     d["text"] = known ? program.source[in.source.line - 1] : "";
-    // A test of an index was added for the check (sim/outside_member.hpp). It is not in the kernel.
+    // A test of an index was added for the check (sim/run/outside_member.hpp). It is not in the
+    // kernel.
     const bool added = in.text.find("__coalesce_outside_member") != std::string::npos;
     d["instruction"] = added ? "" : in.text;
     d["thread"] = triple(a.thread);

@@ -28,7 +28,7 @@
 #include "bindings/gil.hpp"
 #include "bindings/known_types.hpp"
 #include "bindings/scalars.hpp"
-#include "cuda/launch.hpp"
+#include "cuda/launch/launch.hpp"
 #include "errors.hpp"
 
 namespace coalesce::bindings {

@@ -5,12 +5,12 @@
 
 #include "bindings/sim.hpp"
 #include "model/banks.hpp"
+#include "model/caches/tag_sets.hpp"
 #include "model/coalescing.hpp"
 #include "model/copies.hpp"
 #include "model/gpu.hpp"
-#include "model/tag_sets.hpp"
 #include "model/time.hpp"
-#include "sim/traits.hpp"
+#include "sim/ptx_analysis/traits.hpp"
 
 namespace py = pybind11;
 

@@ -2,7 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.hpp"
-#include "cudart/fatbin.hpp"
+#include "cudart/binary/fatbin.hpp"
 
 namespace py = pybind11;
 

@@ -14,10 +14,10 @@
 #include "bindings/options.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
-#include "sim/device_arrays.hpp"
-#include "sim/memory.hpp"
-#include "sim/tensor_map.hpp"
-#include "sim/texture.hpp"
+#include "sim/memory/device_arrays.hpp"
+#include "sim/memory/texture.hpp"
+#include "sim/program/tensor_map.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace py = pybind11;
 

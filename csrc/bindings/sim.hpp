@@ -11,18 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "analysis/cache_replay.hpp"
-#include "analysis/check.hpp"
-#include "analysis/step.hpp"
-#include "analysis/trace.hpp"
+#include "analysis/caches/cache_replay.hpp"
+#include "analysis/check/check.hpp"
+#include "analysis/trace/step.hpp"
+#include "analysis/trace/trace.hpp"
 #include "bindings/bindings.hpp"
 #include "fork.hpp"
 #include "model/time.hpp"
-#include "sim/address_space.hpp"
-#include "sim/device_arrays.hpp"
-#include "sim/device_print.hpp"
-#include "sim/launch.hpp"
-#include "sim/texture.hpp"
+#include "sim/memory/address_space.hpp"
+#include "sim/memory/device_arrays.hpp"
+#include "sim/memory/texture.hpp"
+#include "sim/program/launch.hpp"
+#include "sim/run/device_print.hpp"
 
 namespace coalesce::bindings {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "analysis/counts.hpp"
+#include "analysis/counts/counts.hpp"
 #include "bindings/sim.hpp"
 #include "errors.hpp"
 #include "ptx/demangle.hpp"

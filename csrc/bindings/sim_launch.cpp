@@ -8,7 +8,7 @@
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
 #include "ptx/demangle.hpp"
-#include "sim/tensor_map.hpp"
+#include "sim/program/tensor_map.hpp"
 
 namespace py = pybind11;
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "analysis/dependence.hpp"
+#include "analysis/counts/dependence.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"

@@ -39,7 +39,7 @@ class SimulatedModule {
     // the text is first needed. `functions` maps the names of the machine code's functions to their
     // addresses. `filename` is the name that the PTX uses for the file of `source`. It may be "" if
     // all kernels are in this file. `member_accesses` are only needed for a check
-    // (sim/outside_member.hpp).
+    // (sim/run/outside_member.hpp).
     SimulatedModule(std::string ptx, const std::string& source, pybind11::object listing,
                     std::map<std::string, uint64_t, std::less<>> functions, std::string filename,
                     const std::vector<std::pair<std::string, std::string>>& member_accesses);

@@ -1,5 +1,5 @@
 // Binds the stepper, which executes one block of a launch step by step.
-#include "analysis/step.hpp"
+#include "analysis/trace/step.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>

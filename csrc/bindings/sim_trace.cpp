@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "analysis/trace.hpp"
+#include "analysis/trace/trace.hpp"
 #include "bindings/sim.hpp"
-#include "model/kept_memory.hpp"
+#include "model/caches/kept_memory.hpp"
 
 namespace py = pybind11;
 

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "cuda/driver.hpp"
-#include "cuda/pool.hpp"
-#include "cuda/staging.hpp"
+#include "cuda/memory/pool.hpp"
+#include "cuda/memory/staging.hpp"
 #include "fork.hpp"
 
 namespace coalesce::cuda {

@@ -7,7 +7,7 @@
 // them from the linear memory to the CUDA array. After the kernel, read_back() copies them from the
 // CUDA array to the linear memory.
 //
-// The description has the options of coalesce.texture(), which sim/texture.hpp has for the
+// The description has the options of coalesce.texture(), which sim/memory/texture.hpp has for the
 // simulator. The binding (bindings/cuda.cpp) copies them.
 #pragma once
 

@@ -30,9 +30,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/caches.hpp"
-#include "model/kept_memory.hpp"
-#include "model/l2_sample.hpp"
+#include "model/caches/caches.hpp"
+#include "model/caches/kept_memory.hpp"
+#include "model/caches/l2_sample.hpp"
 #include "model/turns.hpp"
 
 namespace coalesce::model {

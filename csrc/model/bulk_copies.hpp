@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "model/units.hpp"
-#include "sim/memory.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace coalesce::model {
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "model/units.hpp"
-#include "sim/memory.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace coalesce::model {
 

@@ -23,7 +23,7 @@
 
 #include "model/banks.hpp"
 #include "model/units.hpp"
-#include "sim/memory.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace coalesce::model {
 

@@ -26,8 +26,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/caches/kept_memory.hpp"
 #include "model/gpu.hpp"
-#include "model/kept_memory.hpp"
 
 namespace coalesce::model {
 

@@ -57,7 +57,7 @@ struct Work {
     double instructions_per_warp = 0;
     double memory_waits = 0, shared_waits = 0, barriers = 0;
     // The cycles that a warp needs on average, without its waits at barriers
-    // (analysis/latency.hpp). 0 if the machine code is not known.
+    // (analysis/time/latency.hpp). 0 if the machine code is not known.
     double latency = 0;
     // The number of instructions of the slowest warp, divided by the average over all warps.
     // `slowest_in_block` is for the slowest warp of a block (averaged over the blocks), and

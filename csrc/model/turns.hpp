@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "model/caches.hpp"
-#include "model/kept_memory.hpp"
+#include "model/caches/caches.hpp"
+#include "model/caches/kept_memory.hpp"
 
 namespace coalesce::model {
 

@@ -3,10 +3,10 @@
 // registers. Machine code uses pairs and groups of four neighbouring registers for larger values.
 // The simulator stores neighbouring registers of a warp next to each other, too. So an operation
 // can use such a group where it is, without a copy. Many operations also exist in PTX: they use the
-// handlers of the PTX operations. The handlers of all other operations are in sim/ops_machine.cpp.
-// Operands in a constant bank become constant registers, which the launch fills. In PTX, the
-// simulator finds the points at which lanes reconverge. In machine code, the instructions BSSY and
-// BSYNC say where these points are (sim/convergence.cpp).
+// handlers of the PTX operations. The handlers of all other operations are in
+// sim/handlers/machine.cpp. Operands in a constant bank become constant registers, which the launch
+// fills. In PTX, the simulator finds the points at which lanes reconverge. In machine code, the
+// instructions BSSY and BSYNC say where these points are (sim/run/convergence.cpp).
 #include "sass/lift.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 #include "sass/possible_reconvergence.hpp"
 #include "sass/schedule.hpp"
 #include "sass/waits.hpp"
-#include "sim/outline.hpp"
-#include "sim/symbols.hpp"
+#include "sim/decode/outline.hpp"
+#include "sim/ptx_analysis/symbols.hpp"
 
 namespace coalesce::sass {
 
@@ -125,8 +125,8 @@ uint64_t Lifter::address_outside(std::string_view symbol) {
     return address;
 }
 
-// Checks that the machine code has as much shared memory as the PTX (sim/symbols.hpp). If it has,
-// the shared variables have the same addresses in the machine code as in the PTX.
+// Checks that the machine code has as much shared memory as the PTX (sim/ptx_analysis/symbols.hpp).
+// If it has, the shared variables have the same addresses in the machine code as in the PTX.
 void Lifter::check_shared() const {
     const auto shared = listing_.shared_bytes.find(code_.name);
     if (shared == listing_.shared_bytes.end()) return;

@@ -11,7 +11,7 @@
 
 #include "ptx/module.hpp"
 #include "sass/listing.hpp"
-#include "sim/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace coalesce::sass {
 

@@ -12,7 +12,7 @@
 //
 // So an instruction starts one copy, whichever lanes are active.
 #include "sass/lifter.hpp"
-#include "sim/tensor_map.hpp"
+#include "sim/program/tensor_map.hpp"
 
 namespace coalesce::sass {
 

@@ -175,8 +175,8 @@ void Lifter::jump(const Instruction& in) {
 }
 
 // BMOV.32.CLEAR R2, B6; BMOV.32 B6, R2: a function saves its caller's barrier in a register, and
-// restores the barrier later. The simulator keeps the barrier in a join (sim/warp.hpp), so it does
-// not need the register, and stores no value there.
+// restores the barrier later. The simulator keeps the barrier in a join (sim/warp/warp.hpp), so it
+// does not need the register, and stores no value there.
 void Lifter::save_barrier(const Instruction& in) {
     only(in, {"32", "CLEAR"});
     if (!in.has("32") || in.operands.size() != 2) unsupported();

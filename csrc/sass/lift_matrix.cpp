@@ -1,11 +1,11 @@
 // Matrices: loads and stores of their rows, transpositions, products on tensor cores.
 //
 // Each lane holds a part of a matrix, called a fragment. Fragments are in the same registers as in
-// PTX (sim/matrix.hpp). Doubles are in register pairs.
+// PTX (sim/program/matrix.hpp). Doubles are in register pairs.
 #include <charconv>
 
 #include "sass/lifter.hpp"
-#include "sim/matrix.hpp"
+#include "sim/program/matrix.hpp"
 
 namespace coalesce::sass {
 

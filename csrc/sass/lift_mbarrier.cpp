@@ -1,4 +1,4 @@
-// mbarriers: barriers in shared memory (sim/mbarrier.hpp).
+// mbarriers: barriers in shared memory (sim/program/mbarrier.hpp).
 //
 // On the hardware, the word of an mbarrier has another layout than on the simulator. The simulator
 // uses its own layout for machine code, too. Programs do not see the difference: an arrival returns

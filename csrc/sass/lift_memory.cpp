@@ -96,7 +96,7 @@ void Lifter::set_address(Op& op, const Operand& address, Space space) {
     }
 }
 
-// Returns the family of an address register (sim/lane_strides.hpp).
+// Returns the family of an address register (sim/warp/lane_strides.hpp).
 uint8_t Lifter::family_of(const Operand& address, Space space) {
     if (address.base < 0 || address.uniform_base >= 0 || address.scale != 1)
         return sim::AddressFamilies::none;
@@ -110,8 +110,8 @@ uint8_t Lifter::family_of(const Operand& address, Space space) {
     return family;
 }
 
-// Finds out when the strides of address registers change (sim/lane_strides.hpp). In machine code,
-// each address register is a family of its own. So the stride changes whenever an instruction
+// Finds out when the strides of address registers change (sim/warp/lane_strides.hpp). In machine
+// code, each address register is a family of its own. So the stride changes whenever an instruction
 // writes the register, unless it is a sum that keeps the stride (find_family_of_sum). result()
 // notes what instructions write, with these exceptions: results of textures, of functions outside
 // the code, and of products of warpgroups. A program with such instructions gets no families.

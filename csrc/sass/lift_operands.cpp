@@ -8,7 +8,7 @@
 
 #include "errors.hpp"
 #include "sass/lifter.hpp"
-#include "sim/modifiers.hpp"
+#include "sim/ptx_analysis/modifiers.hpp"
 
 namespace coalesce::sass {
 

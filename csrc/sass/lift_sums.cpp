@@ -131,8 +131,8 @@ void Lifter::join_sums() {
 }
 
 // If one term of a sum is an address, and the other has the same value in all lanes, the result has
-// the same stride as the address (sim/lane_strides.hpp). For such a sum, sets the families of the
-// address and of the result. The address becomes the first term.
+// the same stride as the address (sim/warp/lane_strides.hpp). For such a sum, sets the families of
+// the address and of the result. The address becomes the first term.
 void Lifter::find_family_of_sum(Op& op) const {
     auto& sum = op.get<sim::WideSum>();
     const int32_t d = general_register(op.operand[0]);

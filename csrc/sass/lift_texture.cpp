@@ -2,8 +2,8 @@
 // half is zero. The handle of a surface is in one uniform register. The coordinates are in
 // consecutive registers.
 #include "sass/lifter.hpp"
-#include "sim/texture.hpp"
-#include "sim/texture_ops.hpp"
+#include "sim/handlers/memory/texture.hpp"
+#include "sim/memory/texture.hpp"
 
 namespace coalesce::sass {
 

@@ -1,8 +1,8 @@
-// Matrix products of a warpgroup, which consists of four warps (sim/warpgroup.hpp).
+// Matrix products of a warpgroup, which consists of four warps (sim/program/warpgroup.hpp).
 #include <optional>
 
 #include "sass/lifter.hpp"
-#include "sim/warpgroup.hpp"
+#include "sim/program/warpgroup.hpp"
 
 namespace coalesce::sass {
 

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "sass/lift.hpp"
-#include "sim/call_graph.hpp"
-#include "sim/emitter.hpp"
-#include "sim/memory.hpp"
-#include "sim/outline.hpp"
+#include "sim/decode/emitter.hpp"
+#include "sim/decode/outline.hpp"
+#include "sim/ptx_analysis/call_graph.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace coalesce::sass {
 

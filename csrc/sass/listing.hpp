@@ -4,10 +4,10 @@
 // METHOD
 // The reader keeps an instruction as it is printed: an opcode ("LDG"), its modifiers in order ("E",
 // "128"), a guard and operands, with labels resolved to instructions. It also finds the opcode's
-// row in the table of operations (sim/ops.inc). As with PTX, the reader does not know what an
-// instruction does; the lifter does (lift.hpp). Each code section becomes one
-// Code. It contains the kernel and, after the kernel, the functions that the kernel calls. A call
-// has the position of the called function in this Code.
+// row in the table of operations (sim/ptx_analysis/ops.inc). As with PTX, the reader does not know
+// what an instruction does; the lifter does (lift.hpp). Each code section becomes one Code. It
+// contains the kernel and, after the kernel, the functions that the kernel calls. A call has the
+// position of the called function in this Code.
 //
 // With `-gp`, a comment before each group of instructions has the number of their PTX line. The PTX
 // has line information and the origins of addresses. So this one number provides source lines and
@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sim/opcode.hpp"
+#include "sim/ptx_analysis/opcode.hpp"
 
 namespace coalesce::sass {
 

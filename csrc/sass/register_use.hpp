@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "sass/listing.hpp"
-#include "sim/opcode.hpp"
+#include "sim/ptx_analysis/opcode.hpp"
 
 namespace coalesce::sass {
 

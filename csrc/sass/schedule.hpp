@@ -6,14 +6,14 @@
 // - whether another warp may be issued in between (1 bit, not kept)
 // - the scoreboard for its result, and the one for its operands (3 bits each, 7 for none)
 // - the scoreboards for which it waits (6 bits)
-// With scoreboards, an instruction waits for earlier ones; see Schedule in sim/program.hpp.
+// With scoreboards, an instruction waits for earlier ones; see Schedule in sim/program/program.hpp.
 //
 // Volta and later GPUs have this layout: Z. Jia et al., Dissecting the NVIDIA Volta GPU
 // Architecture via Microbenchmarking, arXiv:1804.06826, section 2.1.
 #pragma once
 
 #include "sass/listing.hpp"
-#include "sim/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace coalesce::sass {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "sass/register_use.hpp"
-#include "sim/control_flow.hpp"
-#include "sim/opcode.hpp"
+#include "sim/ptx_analysis/control_flow.hpp"
+#include "sim/ptx_analysis/opcode.hpp"
 
 namespace coalesce::sass {
 
@@ -24,7 +24,7 @@ bool tests(const sim::Traits& in) { return in.tests_mbarrier || in.requests_regi
 
 // Returns true for a read of a value that another thread may change meanwhile. Such a read is a
 // strong load, an atomic that adds zero, or an atomic that takes a lock. (For ATOMS.CAST, see
-// analysis/contention.hpp.)
+// analysis/counts/contention.hpp.)
 bool polls(const Instruction& in) {
     if (in.code == OpCode::LDG || in.code == OpCode::LD) return in.has("STRONG");
     const bool atomic =

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "sass/listing.hpp"
-#include "sim/program.hpp"
+#include "sim/program/program.hpp"
 
 namespace coalesce::sass {
 

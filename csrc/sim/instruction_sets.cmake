@@ -18,7 +18,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   elseif(COALESCE_ISAS STREQUAL "host" AND NOT CMAKE_CROSSCOMPILING)
     if(NOT DEFINED COALESCE_HOST_LEVEL)
       file(WRITE ${CMAKE_BINARY_DIR}/host_level.cpp
-        "#include \"${CMAKE_CURRENT_LIST_DIR}/host_isa.hpp\"\nint main() { return coalesce::sim::host_level(); }\n")
+        "#include \"${CMAKE_CURRENT_LIST_DIR}/warp/host_isa.hpp\"\nint main() { return coalesce::sim::host_level(); }\n")
       try_run(COALESCE_HOST_LEVEL host_level_compiled ${CMAKE_BINARY_DIR}/host_level
         ${CMAKE_BINARY_DIR}/host_level.cpp)
     endif()
@@ -36,6 +36,6 @@ message(STATUS "coalesce: simulator for ${COALESCE_ISA_TABLES}")
 
 list(TRANSFORM isas REPLACE "(.+)" "M(\\1)" OUTPUT_VARIABLE COALESCE_ISA_LIST)
 list(JOIN COALESCE_ISA_LIST " " COALESCE_ISA_LIST)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/instruction_sets.hpp.in
-  ${PROJECT_BINARY_DIR}/generated/sim/instruction_sets.hpp)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/warp/instruction_sets.hpp.in
+  ${PROJECT_BINARY_DIR}/generated/sim/warp/instruction_sets.hpp)
 target_include_directories(coalesce_options INTERFACE ${PROJECT_BINARY_DIR}/generated)

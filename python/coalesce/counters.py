@@ -1,6 +1,6 @@
 """The public module `coalesce.counters`: counters that Nsight Compute measured."""
 
-from coalesce.profiling.counters import (
+from coalesce.profiling.hardware.counters import (
     MeasuredCounters,
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 from coalesce._core import model
 from coalesce.arrays import devices
 from coalesce.common import geometry, require
-from coalesce.profiling.classification import Pattern, classify
+from coalesce.profiling.patterns.classification import Pattern, classify
 
 if TYPE_CHECKING:
     from coalesce.draw import Picture

@@ -10,18 +10,18 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/cache_replay.hpp"
-#include "analysis/check.hpp"
-#include "analysis/counts.hpp"
+#include "analysis/caches/cache_replay.hpp"
+#include "analysis/check/check.hpp"
+#include "analysis/counts/counts.hpp"
 #include "analysis/launch.hpp"
-#include "analysis/step.hpp"
-#include "analysis/trace.hpp"
+#include "analysis/trace/step.hpp"
+#include "analysis/trace/trace.hpp"
 #include "model/gpu.hpp"
 #include "model/time.hpp"
 #include "ptx/module.hpp"
-#include "sim/device_arrays.hpp"
-#include "sim/launch.hpp"
-#include "sim/program.hpp"
+#include "sim/memory/device_arrays.hpp"
+#include "sim/program/launch.hpp"
+#include "sim/program/program.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Declares what device code uses, so that g++ compiles a kernel and its threads run on the host.
 //
 // METHOD
-// tests/any_references.py includes this file before the text of a kernel, and run_kernel.hpp
+// tools/any_references.py includes this file before the text of a kernel, and run_kernel.hpp
 // behind it. The threads of a block are fibers of one host thread. A barrier or a shuffle switches
 // to the next fiber. Shared variables become static variables, because one block runs at a time.
 // The parameters and the arithmetic are those of the host's compiler. So the results are

@@ -15,7 +15,7 @@ import whole_programs
 from hypothesis import settings
 
 import coalesce
-from coalesce.compile import disassembler
+from coalesce.compile.binaries import disassembler
 
 # A simulated or first-compiled example takes longer than hypothesis' default deadline.
 settings.register_profile("coalesce", deadline=None, max_examples=25, derandomize=True)

@@ -34,7 +34,8 @@ def interleaved(
     because the processor's caches hold the code of that library.
 
     A candidate takes part in the rounds until it has made `runs` runs. With ``"auto"``, the spread
-    of its times decides when it has made enough: see ``enough_runs`` in csrc/cuda/statistics.hpp.
+    of its times decides when it has made enough: see ``enough_runs`` in
+    csrc/cuda/launch/statistics.hpp.
     """
     for batch in candidates.values():
         batch(1)

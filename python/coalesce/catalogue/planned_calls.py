@@ -3,7 +3,8 @@
 A plan is the list of the steps of a call. For NumPy arrays, these are the copies to the GPU, the
 launches and the copy of the result. A call with NumPy arrays also needs a workspace: memory on the
 GPU for copies of the arrays. For GPU arrays, the steps are only launches. A plan is made once. Then
-all calls with the same shapes, layouts and options execute it, in C++ (csrc/cuda/planned_call.hpp).
+all calls with the same shapes, layouts and options execute it, in C++
+(csrc/cuda/launch/planned_call.hpp).
 
 `_Planner` makes a plan. It calls the function of the operation with arrays that have made-up
 addresses. Launches are only recorded, not executed.
@@ -316,7 +317,8 @@ class _Planner:
     def call(self, what: str, **options: bool) -> Any:
         """Return a `cuda.PlannedCall` with all steps.
 
-        `what` names its memory in error messages. csrc/cuda/planned_call.hpp explains the options.
+        `what` names its memory in error messages. csrc/cuda/launch/planned_call.hpp explains the
+        options.
         """
         call = cuda.PlannedCall(self._device.ordinal, self.size, what, **options)
         append: dict[str, Callable[..., None]] = {

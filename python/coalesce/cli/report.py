@@ -28,9 +28,10 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.cli import demo, explain
 from coalesce.common.options import option
 from coalesce.plots.axes import matplotlib
-from coalesce.profiling import Profile, comparison_html, profile
-from coalesce.profiling import html as profile_html
+from coalesce.profiling import Profile, profile
 from coalesce.profiling.comparison import compare
+from coalesce.profiling.report import comparison_html
+from coalesce.profiling.report import html as profile_html
 from coalesce.render import markup
 from coalesce.render.markup import FAINT, folded, image_of, joined, tag
 

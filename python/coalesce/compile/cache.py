@@ -15,7 +15,8 @@ import hashlib
 import json
 from typing import Any
 
-from coalesce.compile import cache_folder, headers, standard_library
+from coalesce.compile import cache_folder
+from coalesce.compile.device_headers import headers, standard_library
 
 SCHEMA = 2  # increase this number after a change to the contents of entries or to the compilation
 _MAGIC = cache_folder.HEADER + b"kernel %d\n" % SCHEMA

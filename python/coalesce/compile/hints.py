@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from coalesce.compile.headers import is_for_host
+from coalesce.compile.device_headers.headers import is_for_host
 from coalesce.cxx.signature import plain_name
 
 DEVICE_CODE_ONLY = (

@@ -25,11 +25,11 @@ from pathlib import Path
 
 from coalesce._core import CompileError
 from coalesce.compile import cache, pathfinder
-from coalesce.compile.executables import code_of
+from coalesce.compile.binaries.executables import code_of
 from coalesce.compile.runtime_library import CLOSED, LIBRARIES, REPLACED, library, link_libraries
 
-_OLDER_NAMES = Path(__file__).with_name("cuda12.h")
-_TEXTURE_REFERENCES = Path(__file__).with_name("texture_references.h")
+_OLDER_NAMES = Path(__file__).with_name("device_headers") / "cuda12.h"
+_TEXTURE_REFERENCES = Path(__file__).with_name("device_headers") / "texture_references.h"
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
 _LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(CLOSED)})\w*")
 # Functions and headers of these libraries in the errors of compilers and linkers.
@@ -63,7 +63,7 @@ class Built:
     code : dict
         An item for each module (the device code of one source file). The key identifies the module.
         The value describes the module for the simulator's runtime library.
-        ``csrc/cudart/code_file.hpp`` explains the format of the value.
+        ``csrc/cudart/binary/code_file.hpp`` explains the format of the value.
     log : str
         The compilers' warnings.
     """

@@ -20,7 +20,7 @@ from typing import Any
 from coalesce.common import require
 from coalesce.common.errors import CompileError
 from coalesce.compile import cache, hints, pathfinder
-from coalesce.compile.headers import PRELUDE_NAME, texts_for
+from coalesce.compile.device_headers.headers import PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
 from coalesce.cxx.definitions import READING_OPTION
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coalesce.common.errors import CompileError
 from coalesce.compile import hints, nvrtc
-from coalesce.compile.headers import (
+from coalesce.compile.device_headers.headers import (
     INCLUDE_OPTION,
     STANDARD,
     folders_of,

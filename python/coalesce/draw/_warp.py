@@ -88,8 +88,8 @@ def warp_access(
     References
     ----------
     NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". The test
-    tests/python/test_hardware_counters.py compares the number of sectors with the counters of a
-    GPU.
+    tests/python/counters/test_hardware_counters.py compares the number of sectors with the
+    counters of a GPU.
     """
     lanes = lanes_of(addresses, itemsize, mask, warp_size)
     if kind not in DONE:

@@ -22,7 +22,7 @@ from coalesce.arrays.pointer import Pointer, whole_of
 from coalesce.arrays.texture import Texture
 from coalesce.common import memory, require
 from coalesce.common.dtypes import code_of, dtype_name, is_native
-from coalesce.compile.layouts import Structure
+from coalesce.compile.binaries.layouts import Structure
 from coalesce.cxx import numba
 from coalesce.cxx.signature import Parameter, Signature
 from coalesce.launch.scalars import scalar

@@ -16,7 +16,7 @@ from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import geometry, require
 from coalesce.common.errors import LaunchError
 from coalesce.common.geometry import Extent
-from coalesce.compile import headers
+from coalesce.compile.device_headers import headers
 from coalesce.cxx import signature
 from coalesce.cxx.signature import Parameter
 from coalesce.launch import gpu

@@ -20,8 +20,9 @@ from coalesce._core import cuda, sim
 from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import forks
 from coalesce.common.errors import CompileError
-from coalesce.compile import cubin, disassembler, nvrtc, whole_file
-from coalesce.compile.layouts import Array, Structure, comparable, of_parameters
+from coalesce.compile import nvrtc, whole_file
+from coalesce.compile.binaries import cubin, disassembler
+from coalesce.compile.binaries.layouts import Array, Structure, comparable, of_parameters
 from coalesce.cxx import compiled_types, member_accesses, signature
 from coalesce.cxx.file_layout import without_kernel_bodies
 from coalesce.cxx.host_code import DeviceCode
@@ -338,7 +339,9 @@ def _matched(
 @lru_cache(maxsize=1)
 def member_tests() -> str:
     """Return the header with the functions that test indices in a check."""
-    return (Path(nvrtc.__file__).parent / "member_accesses.h").read_text(encoding="utf-8")
+    return (Path(nvrtc.__file__).parent / "device_headers" / "member_accesses.h").read_text(
+        encoding="utf-8"
+    )
 
 
 def _image(compiled: nvrtc.Compiled, device: Device) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 from coalesce.common import require
 from coalesce.common.dtypes import is_native
 from coalesce.common.words import plural
-from coalesce.compile.layouts import Array, Member, Structure
+from coalesce.compile.binaries.layouts import Array, Member, Structure
 from coalesce.cxx.signature import Parameter
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from coalesce.cxx import variables
 from coalesce.lessons._exercises import Case, Demand
 from coalesce.profiling import Profile
-from coalesce.profiling.advice import wasteful
-from coalesce.profiling.rows import Access
+from coalesce.profiling.rows.accesses import Access
+from coalesce.profiling.sentences.advice import wasteful
 
 Kind = Literal["load", "store"]
 Quantity = Literal["requests", "sectors"]

@@ -9,12 +9,12 @@ from typing import Any
 from coalesce.arrays.devices import Device
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling import run
-from coalesce.profiling.classification import Pattern
 from coalesce.profiling.data import ArrayInfo
-from coalesce.profiling.examples import Example
+from coalesce.profiling.patterns.classification import Pattern
+from coalesce.profiling.patterns.examples import Example
 from coalesce.profiling.result import Profile
-from coalesce.profiling.rows import Access, Instruction, Line, Padding
-from coalesce.profiling.verdict import Total
+from coalesce.profiling.rows.accesses import Access, Instruction, Line, Padding
+from coalesce.profiling.sentences.verdict import Total
 from coalesce.simulate.sampling import Estimate
 
 __all__ = [

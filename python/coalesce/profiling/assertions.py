@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coalesce.common import require
-from coalesce.profiling.advice import wasteful
-from coalesce.profiling.rows import number
+from coalesce.profiling.rows.accesses import number
+from coalesce.profiling.sentences.advice import wasteful
 
 if TYPE_CHECKING:
-    from coalesce.profiling.rows import Access
+    from coalesce.profiling.rows.accesses import Access
 
 _SLACK = 1e-9  # tolerates the rounding of a ratio
 
@@ -178,7 +178,7 @@ class Assertions:
 
 def explanation(accesses: Sequence[Access]) -> list[str]:
     """Return lines of text about the three accesses that waste the most sectors or wavefronts."""
-    from coalesce.profiling import text as profile_text
+    from coalesce.profiling.report import text as profile_text
 
     worst = sorted(accesses, key=lambda a: -a.excess)
     shown: list[str] = []

@@ -113,7 +113,7 @@ class Comparison(ComparisonData):
         OSError
             The file cannot be written.
         """
-        from coalesce.profiling import comparison_html
+        from coalesce.profiling.report import comparison_html
         from coalesce.render import markup
 
         return markup.write(" / ".join(self.names), comparison_html.report(self), path)
@@ -142,12 +142,12 @@ class Comparison(ComparisonData):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from coalesce.profiling import comparison_html
+        from coalesce.profiling.report import comparison_html
 
         return str(comparison_html.report(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console
-        from coalesce.profiling import comparison_text
+        from coalesce.profiling.report import comparison_text
 
         yield from comparison_text.report(self, options.max_width)

@@ -16,8 +16,8 @@ from coalesce.common.forks import cached_property
 
 if TYPE_CHECKING:
     from coalesce.profiling.data import ProfileData
-    from coalesce.profiling.rows import Line
-    from coalesce.profiling.verdict import Total
+    from coalesce.profiling.rows.accesses import Line
+    from coalesce.profiling.sentences.verdict import Total
 
 # Modelled metrics that a comparison shows: their names, and whether more is better.
 _MODELLED = {

@@ -10,14 +10,15 @@ from coalesce.arrays.devices import Device
 from coalesce.common.forks import cached_property
 from coalesce.common.geometry import Extent
 from coalesce.launch.modelled import Modelled
-from coalesce.profiling import advice, grouping
-from coalesce.profiling import verdict as profiling_verdict
-from coalesce.profiling.rows import Access, Instruction, Line
+from coalesce.profiling.rows import grouping
+from coalesce.profiling.rows.accesses import Access, Instruction, Line
+from coalesce.profiling.sentences import advice
+from coalesce.profiling.sentences import verdict as profiling_verdict
 from coalesce.simulate.sampling import Estimate
 
 if TYPE_CHECKING:
-    from coalesce.profiling.ncu import RepeatedLaunch
-    from coalesce.profiling.verdict import Total
+    from coalesce.profiling.hardware.ncu import RepeatedLaunch
+    from coalesce.profiling.sentences.verdict import Total
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from coalesce.profiling import export
 from coalesce.profiling.assertions import Assertions
 from coalesce.profiling.data import ProfileData
+from coalesce.profiling.report import export
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from coalesce.profiling.counters import MeasuredCounters
+    from coalesce.profiling.hardware.counters import MeasuredCounters
 
 
 class Profile(ProfileData, Assertions):
@@ -106,7 +106,7 @@ class Profile(ProfileData, Assertions):
         OSError
             The file cannot be written.
         """
-        from coalesce.profiling import html as profile_html
+        from coalesce.profiling.report import html as profile_html
         from coalesce.render import markup
 
         return markup.write(self.title, profile_html.report(self), path)
@@ -191,8 +191,8 @@ class Profile(ProfileData, Assertions):
         >>> p.measured_counters().mismatches  # doctest: +SKIP
         {}
         """
-        from coalesce.profiling.counters import MeasuredCounters
-        from coalesce.profiling.ncu import measure
+        from coalesce.profiling.hardware.counters import MeasuredCounters
+        from coalesce.profiling.hardware.ncu import measure
 
         measured = measure(self._launch, self.metrics(), ncu, timeout)
         name = self.device.description.removeprefix("simulated ")
@@ -206,12 +206,12 @@ class Profile(ProfileData, Assertions):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from coalesce.profiling import html as profile_html
+        from coalesce.profiling.report import html as profile_html
 
         return str(profile_html.report(self))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         del console
-        from coalesce.profiling import text as profile_text
+        from coalesce.profiling.report import text as profile_text
 
         yield from profile_text.report(self, options.max_width)

@@ -26,9 +26,10 @@ from coalesce.common.dtypes import text_of
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, map_values
-from coalesce.profiling import exactness, grouping, ncu
 from coalesce.profiling.data import ArrayInfo, Results
+from coalesce.profiling.hardware import exactness, ncu
 from coalesce.profiling.result import Profile
+from coalesce.profiling.rows import grouping
 from coalesce.simulate import counting
 from coalesce.simulate.prepared import Prepared, prepare
 

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from coalesce.common.errors import CompileError
-from coalesce.compile import executables, nvcc, runtime_library
+from coalesce.compile import nvcc, runtime_library
+from coalesce.compile.binaries import executables
 
 # The architecture to compile for on each simulated GPU: its own, or the oldest that nvcc knows.
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}

@@ -1,14 +1,14 @@
 """Reads code that a program loads while it runs: PTX or a fat binary, from a file or from NVRTC.
 
 Python does not know this code before the program runs. So the library in the program writes the
-code to a file, and starts this module in another process (``csrc/cudart/jit.hpp``). The library
-passes a path, `base`. The names of all files begin with this path:
+code to a file, and starts this module in another process (``csrc/cudart/binary/jit.hpp``). The
+library passes a path, `base`. The names of all files begin with this path:
 
 ==============  ====================================================================
 ``base.ptx``    the PTX, which the library wrote
 ``base.cubin``  the machine code, which the library wrote; if it is empty, ptxas makes
                 machine code from the PTX
-``base.code``   the result, which the library reads (``csrc/cudart/code_file.hpp``)
+``base.code``   the result, which the library reads (``csrc/cudart/binary/code_file.hpp``)
 ``base.log``    the messages of ptxas
 ``base.error``  the messages of ptxas if it cannot assemble the PTX
 ==============  ====================================================================
@@ -23,7 +23,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from coalesce.compile import cache, executables, nvcc
+from coalesce.compile import cache, nvcc
+from coalesce.compile.binaries import executables
 
 _FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]+)"', re.MULTILINE)
 

@@ -133,7 +133,7 @@ def write_html(outcome: Outcome, title: str, path: str) -> None:
 
     `title` is the heading of the page.
     """
-    from coalesce.profiling import html as profile_html
+    from coalesce.profiling.report import html as profile_html
     from coalesce.render import markup
 
     parts = [markup.tag("h1", title)]

@@ -1,8 +1,8 @@
 """Profiles launches that a program has stored on disk.
 
 The program uses coalesce's own CUDA library. This library stores a launch, and the contents of the
-device memory before the launch (``csrc/cudart/snapshots.hpp``). This module copies the contents to
-the same addresses, restores the values of the variables, and repeats the launch.
+device memory before the launch (``csrc/cudart/report/snapshots.hpp``). This module copies the
+contents to the same addresses, restores the values of the variables, and repeats the launch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Finds out whether the blocks of a kernel may communicate.
 
 Blocks communicate by certain instructions, such as an atomic whose result is used. The C++ core
-finds these instructions (csrc/analysis/dependence.hpp). If a kernel has none of them, its blocks do
-not affect each other. Then a block can be simulated without the others.
+finds these instructions (csrc/analysis/counts/dependence.hpp). If a kernel has none of them, its
+blocks do not affect each other. Then a block can be simulated without the others.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from coalesce._core import sim
 from coalesce.arrays.devices import modelled_gpu
 from coalesce.common import require
 from coalesce.common.memory import ArrayCopies
-from coalesce.compile import cubin
+from coalesce.compile.binaries import cubin
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.simulated import Packed, scalar
 

@@ -1,0 +1,267 @@
+// Records the requests of one block, for the replay of the caches.
+//
+// METHOD
+// CacheObserver (cache_replay.hpp) passes each access of a running block to add(). When the block
+// has ended, L1Replay (l1_replay.hpp) replays the requests.
+//
+// Most blocks of a grid make the same requests as an earlier block, but in another part of each
+// array. For example, wherever the earlier block requests the address x in an array, the later
+// block requests x + 4096. Therefore addresses are recorded relative to the first address that the
+// block accesses in the same array. While a block runs, its requests are compared with those of an
+// earlier block. As long as they are equal, nothing is recorded. If all are equal, the replay of
+// the earlier block is used for this block, too.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "model/block_schedule.hpp"
+#include "sim/warp/memory.hpp"
+
+namespace coalesce::analysis {
+
+struct L1Result;      // l1_replay.hpp
+class OnceReplay;     // once_replay.hpp
+struct ReplayMemory;  // l1_replay.hpp
+
+// The properties of an instruction that the replay needs.
+struct CacheSite {
+    // The effect on the caches. bypassing_load means a load that bypasses L1.
+    enum class Effect : uint8_t { load, bypassing_load, store, atomic };
+    Effect effect;
+    uint8_t bytes;     // the bytes that each lane accesses
+    bool local;        // accesses local memory
+    bool adds_floats;  // an atomic that adds floating-point numbers
+};
+
+// Relative addresses. Each array that a block accesses has a region of relative addresses. The
+// regions are numbered in the order of the first accesses. The middle of a region is the start of
+// the line that the block accesses first. Region 0 is for local memory.
+inline constexpr uint32_t region_bits = model::line_region_bits + 7;
+static_assert(model::line_bytes == 1 << 7);
+inline constexpr uint64_t middle_of_region = uint64_t{1} << (region_bits - 1);
+
+// The form of a regular request. It selects the code that replays the request. The form is
+// determined when the request is recorded, because then the host predicts the branches well: a warp
+// often repeats a sequence of forms. In the replay, the requests of different warps are mixed, so
+// the host would often predict these branches wrongly.
+enum class RequestForm : uint8_t {
+    other,
+    one_address,    // the same address for all lanes
+    line_per_lane,  // the stride is a multiple of the size of a line
+    whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
+};
+
+// A recorded memory instruction of one warp, or a pause.
+struct MemoryRequest {
+    // For a regular request (a constant stride): the relative address of lane 0. For a scattered
+    // request: the index of its first address in RecordedBlock::addresses. For a pause (see
+    // `pause`): the number of cycles.
+    uint64_t first;
+    // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
+    // For a scattered request: its lane mask.
+    int32_t stride;
+    uint32_t pc : 29;
+    uint32_t form : 2;  // a RequestForm
+    uint32_t scattered : 1;
+
+    bool operator==(const MemoryRequest&) const = default;
+
+    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
+    static constexpr uint32_t pause = (1u << 29) - 1;
+};
+
+// The requests of a block, with relative addresses.
+struct RecordedBlock {
+    // The result of the replay depends on the block number modulo `variants` (L1Replay).
+    static constexpr uint32_t variants = 8;
+
+    explicit RecordedBlock(uint32_t warps) : requests(warps) {}
+    void clear();
+    // The number of requests of all warps.
+    [[nodiscard]] size_t size() const;
+    [[nodiscard]] bool has_same_requests(const RecordedBlock& other) const {
+        return requests == other.requests && addresses == other.addresses;
+    }
+
+    uint64_t number = 0;                               // the linear number of the block
+    std::vector<std::vector<MemoryRequest>> requests;  // by warp
+    std::vector<uint64_t> addresses;                   // relative addresses of scattered requests
+    bool is_candidate = false;                         // other blocks are compared with this one
+    // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
+    // with its lock.
+    std::array<std::shared_ptr<const L1Result>, variants> results;
+    // The result of OnceReplay::of(), if it is known. If a thread needs it while another one
+    // computes it, the mutex makes the thread wait.
+    std::optional<std::shared_ptr<const OnceReplay>> once;
+    std::mutex once_mutex;
+};
+
+// Remembers how many L1 cycles a request takes. Requests take equally long if they have the same
+// stride, the same number of bytes per lane, and the same lower bits in the first address.
+class CyclesByStride {
+  public:
+    template <class Compute>
+    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute);
+
+  private:
+    struct Entry {
+        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
+        uint32_t cycles = 0;
+    };
+    std::array<Entry, 256> entries_;
+};
+
+// The requests of a block that runs.
+class BlockRequests {
+  public:
+    // `l1_bytes` is the size of the block's share of L1.
+    BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes);
+    ~BlockRequests();
+
+    // Earlier blocks, with which others are compared.
+    using Candidates = std::vector<std::shared_ptr<RecordedBlock>>;
+    // Prepares for the block with this linear number. It is compared with the last candidate first.
+    void start(uint64_t number, Candidates candidates);
+
+    // Adds an access. For an access to shared memory, only the number of wavefronts is kept.
+    void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
+        OfWarp& own = warps_[warp.index];
+        own.wavefronts += wavefronts;
+        if (e.space == ptx::Space::shared) return;
+        own.add_repeated_wavefronts(warp);
+        if (e.shape == sim::Shape::scattered ||
+            !is_expected(own, e.pc, sim::lane_stride(e), e.first))
+            add(warp, e);
+    }
+    // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
+    void add(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
+             uint64_t first) {
+        OfWarp& own = warps_[warp.index];
+        own.add_repeated_wavefronts(warp);
+        if (!is_expected(own, op.pc, stride, first)) add_words(warp, op, access, stride, first);
+    }
+    // Adds to the number of operations that the warp executed.
+    void execute(const sim::Warp& warp, uint32_t operations) {
+        warps_[warp.index].operations += operations;
+    }
+
+    // Call this when the block has ended. Returns its requests: those of a candidate if they are
+    // equal.
+    [[nodiscard]] std::shared_ptr<RecordedBlock> finish();
+    // Returns true if finish() has returned a candidate.
+    [[nodiscard]] bool is_as_expected() const { return expected_ != nullptr; }
+    // For each region of relative addresses: the difference between an address and the relative
+    // address. Region 0 (local memory) has the difference 0.
+    [[nodiscard]] const std::vector<uint64_t>& origins() const { return origins_; }
+    // L1 cycles by instruction, only of requests whose cycles depend on the addresses: those whose
+    // form is `other`, and those with scattered addresses.
+    [[nodiscard]] const std::vector<uint64_t>& cycles() const { return cycles_; }
+    // operations() returns the number of executed operations of all warps together.
+    // max_operations() returns the largest number of operations of one warp.
+    [[nodiscard]] uint64_t operations() const;
+    [[nodiscard]] uint64_t max_operations() const;
+    // Memory for the replay of this block. The replay of the next block reuses it.
+    [[nodiscard]] ReplayMemory& memory() { return *memory_; }
+
+  private:
+    struct OfWarp {
+        // The next request that is expected and the end of the expected requests. Both are null if
+        // the block is not compared.
+        const MemoryRequest *next = nullptr, *end = nullptr;
+        uint64_t wavefronts = 0;           // wavefronts of shared memory since the last request
+        uint64_t repeated_wavefronts = 0;  // those of the warp that have been added to `wavefronts`
+        uint64_t operations = 0;
+
+        // Adds the wavefronts of accesses that were not announced.
+        void add_repeated_wavefronts(const sim::Warp& warp) {
+            wavefronts += warp.repeated_wavefronts - repeated_wavefronts;
+            repeated_wavefronts = warp.repeated_wavefronts;
+        }
+
+        // Returns the next request that is expected. Before it, a pause may be expected, of as many
+        // cycles as this warp has just paused. Returns null if another pause or no request is
+        // expected.
+        [[nodiscard]] const MemoryRequest* expected() const {
+            const MemoryRequest* request = next;
+            if (wavefronts && (request == end || request->pc != MemoryRequest::pause ||
+                               request++->first != wavefronts))
+                return nullptr;
+            return request == end ? nullptr : request;
+        }
+        // Proceeds to the request after `request`, which expected() has returned.
+        void proceed(const MemoryRequest* request) {
+            next = request + 1;
+            wavefronts = 0;
+        }
+    };
+    static constexpr int requests_ahead = 24;  // requests that are prefetched
+    // The array that an instruction accessed last, and the difference between an address in this
+    // array and the relative address.
+    struct Origin {
+        uint64_t begin = 0, bytes = 0, difference = 0;
+        [[nodiscard]] bool has(uint64_t address) const { return address - begin < bytes; }
+    };
+
+    // Returns true if an access with a constant stride is the next request that is expected, and
+    // proceeds to the request after it. This is a short way for the most frequent accesses: their
+    // form is not `other`, and the instruction accesses the same array as before. For all others it
+    // returns false, and add() compares them.
+    [[nodiscard]] bool is_expected(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) const {
+        const MemoryRequest* const request = own.expected();
+        if (!request || request->pc != pc || request->scattered ||
+            request->form == uint32_t(RequestForm::other))
+            return false;
+        const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
+        const Origin& origin = origin_of_[pc];
+        if (request->stride != stride || first - origin.difference != request->first ||
+            !origin.has(first) || !origin.has(last))
+            return false;
+        // Each warp has a list of its own, and the warps take turns. So the host itself would not
+        // prefetch the next requests.
+        __builtin_prefetch(request + requests_ahead);
+        own.proceed(request);
+        return true;
+    }
+    void add(const sim::Warp& warp, const sim::MemoryEvent& e);
+    void add_words(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
+                   uint64_t first);
+    // Requests are passed by value, in registers. If they were passed by reference, the host would
+    // have to wait until the members, which are stored one by one, can be loaded together.
+    [[nodiscard]] MemoryRequest regular(const sim::Block& block, const sim::MemoryEvent& e,
+                                        int64_t stride);
+    [[nodiscard]] MemoryRequest scattered(const sim::Block& block, const sim::MemoryEvent& e);
+    [[nodiscard]] bool is_expected(OfWarp& own, MemoryRequest r);
+    void record(uint32_t warp, MemoryRequest r);
+    void expect(std::shared_ptr<RecordedBlock> candidate);
+    [[nodiscard]] bool begins_as_expected(const RecordedBlock& candidate) const;
+    template <class Suits>
+    bool choose_another(Suits&& suits);
+    void stop_comparing();
+    void add_cycles(MemoryRequest r, const sim::MemoryEvent& e);
+    [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
+                                    uint64_t address);
+    [[nodiscard]] Origin origin_of(const sim::Block& block, const sim::MemoryEvent& e,
+                                   uint64_t address);
+
+    const std::vector<CacheSite>& sites_;
+    std::vector<OfWarp> warps_;
+    Candidates candidates_;  // those that have not been chosen yet
+    // All requests so far are equal to those of this block. Null if no candidate is like this
+    // block.
+    std::shared_ptr<RecordedBlock> expected_;
+    std::shared_ptr<RecordedBlock> own_;  // the requests of this block, if none is expected
+    std::vector<uint64_t> origins_;
+    std::vector<uint64_t> arrays_;   // for each region: the address of its array
+    std::vector<Origin> origin_of_;  // by instruction
+    std::vector<uint64_t> cycles_;
+    uint64_t addresses_[sim::warp_size];  // relative addresses of a scattered request, packed
+    CyclesByStride cycles_by_stride_;
+    std::unique_ptr<ReplayMemory> memory_;
+};
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,471 @@
+// The part of the checker that tests accesses to memory and updates shadow memory.
+#include "analysis/check/check.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "analysis/check/state.hpp"
+#include "errors.hpp"
+
+namespace coalesce::analysis {
+
+using ptx::Space;
+using sim::Access;
+using sim::LaneMask;
+using sim::MemoryEvent;
+using sim::Shape;
+using sim::Warp;
+
+namespace {
+
+// Returns log2 of the size of a granule. The checker divides memory into granules (shadow.hpp),
+// which are as large as the shortest access of the program to the memory space.
+uint32_t granule_bits(const sim::Program& program, Space space) {
+    uint32_t shortest = 16;
+    for (const sim::Op& op : program.ops) {
+        if (!op.has_memory() || op.memory().bytes == 0) continue;
+        const sim::InstructionInfo& in = program.instructions[op.pc];
+        const bool either = in.space == Space::generic || in.access == Access::async_copy;
+        if (either || in.space == space) shortest = std::min<uint32_t>(shortest, op.memory().bytes);
+    }
+    return uint32_t(std::countr_zero(std::bit_floor(shortest)));
+}
+
+// The word for an access in messages.
+const char* verb_of(const sim::InstructionInfo& in) {
+    const sim::Traits& traits = in.traits;
+    if (in.access == Access::async_copy) return "asynchronous copy";
+    if (traits.atomic) return "atomic update";
+    return in.access == Access::store ? "write" : "read";
+}
+
+}  // namespace
+
+CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& launch,
+                             const sim::AddressSpace& memory,
+                             const std::map<std::string, ArrayShape>& shared)
+    : program_(program),
+      launch_(launch),
+      buffer_hints_(program.instructions.size()),
+      shared_bits_(granule_bits(program, Space::shared)),
+      global_bits_(granule_bits(program, Space::global)),
+      global_(memory, global_bits_),
+      findings_(program),
+      notes_(program) {
+    if (program.instructions.size() >= max_instructions || launch.grid.count() > max_blocks) {
+        throw LaunchError(
+            program.kernel + " is too large to check: it has " +
+            std::to_string(program.instructions.size()) + " PTX instructions, and the grid has " +
+            std::to_string(launch.grid.count()) + " blocks; a check supports at most " +
+            std::to_string(max_instructions - 1) + " instructions and " +
+            std::to_string(max_blocks) + " blocks");
+    }
+    const std::vector<uint16_t> copied = copied_bytes(program);
+    const std::vector<bool> before_compare_and_swap = loads_before_compare_and_swap(program);
+    const std::vector<uint32_t> update = updates(program);
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::Traits& traits = program.instructions[i].traits;
+        instructions_.push_back({traits, verb_of(program.instructions[i]), copied[i],
+                                 before_compare_and_swap[i], update[i]});
+    }
+    has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
+        return op.control == sim::Control::barrier;
+    });
+    find_shared_variables(shared);
+}
+
+CheckObserver::~CheckObserver() = default;
+
+void CheckObserver::start(sim::Block& block) {
+    if (free_states_.empty())
+        free_states_.push_back(states_.emplace_back(std::make_unique<BlockState>()).get());
+    BlockState& b = *free_states_.back();
+    free_states_.pop_back();
+    block.observed = &b;
+    const uint32_t number = uint32_t(block.linear) + 1;
+    b.order.start(number, block.threads);
+    b.shared.start(number, block.shared_bytes, shared_bits_, block.cluster != nullptr);
+    // The system initialises its part of shared memory.
+    for (uint32_t n = program_.system_shared_bytes; n > 0; --n)
+        b.shared.cell((block.shared_bytes - n) >> shared_bits_).mark(Cell::initialised);
+    b.barriers = {};
+    b.proxy_fence = 0;
+    b.last_op.assign(size_t(block.warp_count) * sim::warp_size, sim::no_op);
+    b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
+    for (const Warp& w : block.warps) start_frame(w, {}, sim::all_lanes);
+}
+
+void CheckObserver::finish(const sim::Block& block) {
+    free_states_.push_back(static_cast<BlockState*>(block.observed));
+}
+
+void CheckObserver::segment(const Warp& w, uint32_t first, LaneMask mask) {
+    BlockState& b = state(w);
+    b.order.converge(w.index, mask);
+    if (!has_barriers_ || w.current.frame.depth > 0) return;
+    uint32_t last = program_.segment_end[first] - 1;
+    const sim::Control end = program_.ops[last].control;
+    if (end == sim::Control::exit || end == sim::Control::join) {
+        if (last == first) return;
+        --last;
+    }
+    uint32_t* const threads = &b.last_op[size_t(w.index) * sim::warp_size];
+    sim::for_each_lane(mask, [&](int lane) { threads[lane] = last; });
+}
+
+void CheckObserver::start_frame(const Warp& w, const sim::Frame& frame, LaneMask lanes) {
+    const sim::FunctionInfo& f = program_.functions[frame.function];
+    if (program_.local_bytes == 0 || f.local_bytes == 0) return;
+    sim::for_each_lane(lanes, [&](int lane) {
+        uint8_t* const bytes =
+            &state(w).unwritten[(size_t(w.index) * sim::warp_size + size_t(lane)) *
+                                    program_.local_bytes +
+                                frame.local];
+        std::fill_n(bytes, f.local_bytes, uint8_t(0));
+        for (const sim::VariablePlace& v : f.locals)
+            std::fill_n(bytes + v.offset, v.bytes, uint8_t(1));
+    });
+}
+
+void CheckObserver::call(const Warp& w) {
+    if (!w.running || w.current.pc != program_.functions[w.current.frame.function].entry) return;
+    start_frame(w, w.current.frame, w.current.mask);
+}
+
+void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
+    if (e.space == Space::shared) return check<true>(w, e);
+    if (e.space == Space::global) return check<false>(w, e);
+    if (e.space == Space::local) return check_local(w, e);
+    if (e.space == Space::param) return check_parameter(w, e);
+}
+
+namespace {
+
+bool of_same_warp(const Stamp& a, const Stamp& b) { return a.block == b.block && a.warp == b.warp; }
+
+// Returns one read for two reads by a warp. It has two of their lanes, and the earlier time.
+Stamp merged(const Stamp& earlier, Stamp later) {
+    if (later.extra == later.lane)
+        later.extra = earlier.lane != later.lane ? earlier.lane : earlier.extra;
+    later.time = earlier.time;
+    return later;
+}
+
+}  // namespace
+
+// Returns true if the read is certainly correct, and the cell need not be changed. The other checks
+// of the read can then be skipped. This test is fast, and it succeeds for nearly every read.
+bool CheckObserver::is_known(const Place& at, const Cell& cell, uint32_t other) {
+    const BlockOrder& order = at.block.order;
+    const Stamp& w = cell.write;
+    const uint32_t wanted = at.shared ? Cell::initialised : 0;
+    if (w.extra != wanted || at.undefined || order.has_flags()) return false;
+    if (w.time && (!order.before_barrier(w) || at.instruction.traits.read_only)) return false;
+    const Stamp &a = cell.read[0], &b = cell.read[1];
+    const auto same = [&](const Stamp& r) {
+        return r.block == at.me.block && r.time == at.me.time && r.warp == at.me.warp &&
+               r.lane == at.me.lane && r.extra == other;
+    };
+    if (same(a) || same(b)) return true;
+    // A cell keeps two reads by different warps, if there are such reads. If neither of the kept
+    // reads is by this warp, this read need not be kept. A later write that races with this read
+    // then also races with one of the kept reads. There is one exception: if both kept reads are by
+    // the same other block, read() replaces one of them by this read.
+    const auto elsewhere = [&](const Stamp& r) {
+        return r.time &&
+               (r.block != at.me.block || (r.warp != at.me.warp && !order.before_barrier(r)));
+    };
+    return elsewhere(a) && elsewhere(b) && !of_same_warp(a, b) &&
+           (a.block != b.block || a.block == at.me.block);
+}
+
+template <bool shared>
+void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
+    BlockState& b = state(w);
+    const CheckedInstruction& in = instructions_[e.pc];
+    const uint32_t bits = shared ? shared_bits_ : global_bits_;
+    Place at{.warp = w, .event = e, .instruction = in, .block = b};
+    at.shared = shared;
+    if (e.of) at.memory = &static_cast<BlockState*>(e.of->observed)->shared;
+    at.me.block = b.order.block();
+    at.me.time = b.order.now();
+    at.me.pc = e.pc;
+    at.me.warp = w.index;
+
+    at.buffer = buffer_hints_[e.pc];
+    const sim::Buffer* buffer = shared ? nullptr : &global_.memory().buffers()[at.buffer];
+    const bool copies = shared && e.access == Access::async_copy;
+    const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
+    LaneMask lanes = e.mask;
+    // If all lanes read the same address, one check suffices for all of them. The first lane is
+    // checked. The last lane is stored in the cell as a second reader (Stamp::extra).
+    const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
+    if (one_for_all) lanes &= -lanes;
+    sim::for_each_lane(lanes, [&](int lane) {
+        at.lane = at.me.lane = uint32_t(lane);
+        const uint32_t other = one_for_all ? uint32_t(sim::warp_size) - 1 : at.lane;
+        uint64_t first = e.address(lane), end = first + e.bytes;
+        bool* undefined = nullptr;
+        if constexpr (!shared) {
+            if (first - buffer->address >= buffer->bytes) {
+                at.buffer = global_.buffer_of(first);
+                buffer_hints_[e.pc] = at.buffer;
+                buffer = &global_.memory().buffers()[at.buffer];
+            }
+            undefined = buffer->undefined;
+            first -= buffer->address;
+            end = std::min(end - buffer->address, buffer->bytes);
+            if (buffer->has_gaps && buffer->in_gap(first)) outside_view(at, first);
+        } else if (variable_of_[e.pc] >= 0 && leaves_variable(e, lane)) {
+            outside_variable(w, e.pc, e.bytes, lane, first);
+            return;
+        }
+        for (uint64_t g = first >> bits; g <= (end - 1) >> bits; ++g) {
+            at.granule = g;
+            at.offset = g << bits;
+            at.end = std::min(end, (g + 1) << bits);
+            at.undefined = undefined ? undefined + at.offset : nullptr;
+            Cell& cell = shared ? at.memory->cell(g) : global_.cell(at.buffer, g);
+            if (!in.traits.strong || e.access == Access::async_copy) {
+                if (reads) {
+                    if (shared && in.traits.asynchronous) check_proxy(at, cell);
+                    if (!is_known(at, cell, other)) read(at, cell, other);
+                } else {
+                    write(at, cell);
+                    if (copies) cell.mark(Cell::copying);
+                }
+            } else if (e.access == Access::load) {
+                read_strong(at, cell);
+            } else {
+                write_strong(at, cell);
+            }
+        }
+    });
+}
+
+void CheckObserver::check_initialised(const Place& at, const Cell& cell) {
+    const uint64_t bytes = at.end - at.offset;
+    const bool holds_nothing =
+        at.shared ? !cell.is(Cell::initialised)
+                  : at.undefined &&
+                        std::find(at.undefined, at.undefined + bytes, true) != at.undefined + bytes;
+    if (holds_nothing && !is_padding(at)) uninitialized(at);
+}
+
+bool CheckObserver::is_padding(const Place& at) const {
+    const uint64_t base = at.shared ? 0 : global_.memory().buffers()[at.buffer].address;
+    const uint64_t first = at.event.address(int(at.lane)) - base, end = first + at.event.bytes;
+    for (uint64_t byte = std::max(first, at.offset); byte < std::min(end, at.end); ++byte) {
+        if (!(at.instruction.copied >> (byte - first) & 1)) return false;
+    }
+    if (!at.shared) {
+        const bool* const undefined = at.undefined - at.offset;
+        return std::find(undefined + first, undefined + end, false) != undefined + end;
+    }
+    for (uint64_t g = first >> shared_bits_; g <= (end - 1) >> shared_bits_; ++g) {
+        if (at.memory->cell(g).is(Cell::initialised)) return true;
+    }
+    return false;
+}
+
+void CheckObserver::initialise(const Place& at, Cell& cell) {
+    if (at.shared)
+        cell.mark(Cell::initialised);
+    else if (at.undefined)
+        std::fill(at.undefined, at.undefined + (at.end - at.offset), false);
+}
+
+void CheckObserver::read(const Place& at, Cell& cell, uint32_t other) {
+    check_initialised(at, cell);
+    const Stamp& w = cell.write;
+    if (w.time) {
+        if (!at.ordered(w, w.lane) || cell.is(Cell::copying)) {
+            conflict(at, w, w.lane, false);
+        } else if (other != at.lane && !at.block.order.ordered(w, w.lane, at.me.warp, other)) {
+            Place elsewhere = at;
+            elsewhere.lane = elsewhere.me.lane = other;
+            conflict(elsewhere, w, w.lane, false);
+        } else if (at.instruction.traits.read_only) {
+            stale(at, w);
+        }
+    }
+    if (cell.is(Cell::has_strong)) {
+        const Location& l = location(at);
+        const bool harmless = l.atomic_write && at.instruction.before_compare_and_swap;
+        if (!harmless) conflict_with(at, l.write, false);
+    }
+    keep_read(at, cell, other);
+}
+
+// Reports an asynchronous access to data that threads have written, without a fence in between.
+// Such data are visible to asynchronous copies and matrix products only after a fence (PTX ISA,
+// "Async proxy"). The checker accepts a fence by any thread of the block, so that it never reports
+// a correct kernel.
+void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
+    const Stamp& w = cell.write;
+    if (w.time == 0 || w.block != at.me.block || w.time <= at.block.proxy_fence) return;
+    if (!instructions_[w.pc].traits.asynchronous && at.ordered(w, w.lane)) unfenced(at, w);
+}
+
+void CheckObserver::keep_read(const Place& at, Cell& cell, uint32_t other) {
+    Stamp me = at.me;
+    me.extra = other;
+    auto& [first, second] = cell.read;
+    for (Stamp* const r : {&first, &second}) {
+        const bool is_free = r->time == 0;
+        if (is_free ||
+            (at.ordered(*r, r->lane) && (r->extra == r->lane || at.ordered(*r, r->extra)))) {
+            *r = me;
+            return;
+        }
+        if (!of_same_warp(*r, me)) continue;
+        // The same warp has read this cell before. If another instruction has read it, both reads
+        // are kept until another warp reads the cell, so that findings name the right line.
+        const bool keeps_both = r == &first && second.time == 0 && first.pc != me.pc;
+        *(keeps_both ? &second : r) = keeps_both ? me : merged(*r, me);
+        return;
+    }
+    if (of_same_warp(first, second)) {
+        first = merged(first, second);
+        second = me;
+        return;
+    }
+    // A cell keeps two reads. At this place, both kept reads are by other warps, and the new read
+    // replaces one of them. If possible, the two kept reads are by different blocks, because two
+    // reads by the same block would detect fewer races.
+    (me.block == first.block && second.block != first.block ? first : second) = me;
+}
+
+void CheckObserver::write(const Place& at, Cell& cell) {
+    const Stamp w = cell.write;
+    // True if the memory certainly still holds the value of the write `w`. False if atomics or
+    // volatile writes may have changed the value.
+    const bool untouched = !cell.is(Cell::has_strong);
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
+        conflict(at, w, w.lane, untouched);
+    for (const Stamp& r : cell.read) {
+        if (r.time == 0) continue;
+        if (!at.ordered(r, r.lane))
+            conflict(at, r, r.lane, false);
+        else if (r.extra != r.lane && !at.ordered(r, r.extra))
+            conflict(at, r, r.extra, false);
+    }
+    if (cell.is(Cell::has_strong)) {
+        Location& l = location(at);
+        conflict_with(at, l.write, true);
+        conflict_with(at, l.read, false);
+        l = {};
+    }
+    cell = {at.me, {}};
+    initialise(at, cell);
+}
+
+void CheckObserver::conflict_with(const Place& at, const Recent& recent, bool both_write) {
+    for (const Stamp* s : {&recent.last, &recent.other}) {
+        if (s->time && !at.ordered(*s, s->lane)) conflict(at, *s, s->lane, both_write);
+    }
+}
+
+Location& CheckObserver::location(const Place& at) {
+    return at.shared ? at.memory->location(at.granule) : global_.location(at.buffer, at.granule);
+}
+
+void CheckObserver::read_strong(const Place& at, Cell& cell) {
+    Location& l = location(at);
+    cell.mark(Cell::has_strong);
+    at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope);
+    check_initialised(at, cell);
+    const Stamp& w = cell.write;
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
+        conflict(at, w, w.lane, false);
+    check_strong(at, l.write.last, l.block_scope, l.atomic_write);
+    l.read.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
+}
+
+void CheckObserver::write_strong(const Place& at, Cell& cell) {
+    Location& l = location(at);
+    cell.mark(Cell::has_strong);
+    const bool atomic = at.instruction.traits.atomic;
+    if (atomic) {
+        at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope);
+        check_initialised(at, cell);
+    }
+    const Stamp& w = cell.write;
+    if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
+        conflict(at, w, w.lane, false);
+    for (const Stamp& r : cell.read) {
+        if (r.time == 0 || (atomic && instructions_[r.pc].before_compare_and_swap)) continue;
+        if (!at.ordered(r, r.lane))
+            conflict(at, r, r.lane, false);
+        else if (r.extra != r.lane && !at.ordered(r, r.extra))
+            conflict(at, r, r.extra, false);
+    }
+    check_strong(at, l.write.last, l.block_scope, l.atomic_write);
+    check_strong(at, l.read.last, false, false);
+    // A strong write that is not an atomic replaces the value. Later readers of the new value do
+    // not synchronize with the writers of earlier values. So what these writers published is
+    // forgotten.
+    if (!atomic) l.published = {};
+    at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
+                           at.instruction.traits.releases);
+    l.write.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
+    l.atomic_write = atomic;
+    l.block_scope = at.instruction.traits.scope == ThreadScope::block;
+    initialise(at, cell);
+}
+
+void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_scope,
+                                 bool atomic) {
+    if (then.time == 0 || at.ordered(then, then.lane)) return;
+    const bool scopes_differ = then.block != at.me.block &&
+                               (block_scope || at.instruction.traits.scope == ThreadScope::block);
+    const bool lockstep = !atomic && !at.instruction.traits.atomic && then.block == at.me.block &&
+                          then.warp == at.me.warp &&
+                          at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);
+    if (scopes_differ || lockstep) conflict(at, then, then.lane, false);
+}
+
+void CheckObserver::async_complete(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
+    BlockState& b = state(w);
+    sim::for_each_lane(lanes, [&](int lane) {
+        const uint64_t first = uint64_t(copy.destination[lane] - w.block->shared);
+        const uint64_t last = first + copy.bytes - 1;
+        for (uint64_t g = first >> shared_bits_; g <= last >> shared_bits_; ++g) {
+            Cell& cell = b.shared.cell(g);
+            const Stamp& s = cell.write;
+            if (!cell.is(Cell::copying) || s.pc != copy.pc || s.warp != w.index ||
+                s.lane != uint32_t(lane))
+                continue;
+            cell.write.extra &= ~uint32_t(Cell::copying);
+            cell.write.time = b.order.now();
+        }
+    });
+}
+
+void CheckObserver::check_local(const Warp& w, const MemoryEvent& e) {
+    BlockState& b = state(w);
+    const bool reads = e.access == Access::load;
+    sim::for_each_lane(e.mask, [&](int lane) {
+        const uint64_t address = e.address(lane);
+        const auto bytes =
+            b.unwritten.begin() +
+            ptrdiff_t((size_t(w.index) * sim::warp_size + size_t(lane)) * program_.local_bytes +
+                      address);
+        if (!reads) {
+            std::fill_n(bytes, e.bytes, uint8_t(0));
+            return;
+        }
+        const auto written = std::count(bytes, bytes + e.bytes, uint8_t(0));
+        if (written == e.bytes) return;
+        bool is_padding = written > 0;
+        for (uint32_t i = 0; i < e.bytes; ++i)
+            is_padding = is_padding && (!bytes[i] || (instructions_[e.pc].copied >> i & 1));
+        if (is_padding || follows_from_member(e.pc)) return;
+        Place at{.warp = w, .event = e, .instruction = instructions_[e.pc], .block = b};
+        at.lane = uint32_t(lane);
+        at.offset = address;
+        uninitialized(at);
+    });
+}
+
+}  // namespace coalesce::analysis

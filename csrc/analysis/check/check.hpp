@@ -1,0 +1,209 @@
+// Checks a kernel while it runs: races, reads of uninitialized memory, accesses outside arrays,
+// wrong use of barriers and warp operations.
+//
+// METHOD
+// For each piece of memory, the observer stores which threads accessed it last (shadow memory,
+// shadow.hpp). It also stores which accesses are ordered by barriers and fences (order.hpp). At
+// each access, it looks up the earlier accesses that conflict with this access. It tests whether a
+// barrier or a fence orders them before this access. The order in which the simulator happens to
+// execute the threads does not matter. Therefore a missing barrier is found even if the result is
+// right. Blocks run one after another on one host thread, so that every run has the same findings.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analysis/check/findings.hpp"
+#include "analysis/check/order.hpp"
+#include "analysis/check/shadow.hpp"
+#include "sim/warp/observer.hpp"
+
+namespace coalesce::analysis {
+
+// The declaration of a shared variable in the source, if it is known.
+struct ArrayShape {
+    std::vector<int64_t> shape;
+    uint32_t item_bytes = 0;
+    std::string type;
+};
+
+// The properties of an instruction that the checker needs.
+struct CheckedInstruction {
+    sim::Traits traits;
+    const char* verb = "";  // the word for the access in messages, such as "write"
+    // A bit mask of the bytes that a lane reads only to store them elsewhere.
+    uint16_t copied = 0;
+    // True for a plain read of an address that the same thread then updates with compare-and-swap;
+    // see loads_before_compare_and_swap().
+    bool before_compare_and_swap = false;
+    // For a plain load and a plain store that update an element: a number that both have. Otherwise
+    // 0. See updates().
+    uint32_t update = 0;
+};
+
+// Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
+// kernel only copies. Only stores of such a byte read its register. These bytes may be
+// uninitialized. For example, a kernel that copies a structure also copies the unused bytes between
+// its members (padding), and this is no mistake.
+[[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
+
+// Returns one entry for each instruction: true if it is a plain load from an address that a
+// compare-and-swap in the same function updates. Such a load provides the value with which a loop
+// begins, as in the atomicAdd() for double of the CUDA C++ Programming Guide. An outdated value
+// does no harm: the compare-and-swap fails, and the loop repeats.
+[[nodiscard]] std::vector<bool> loads_before_compare_and_swap(const sim::Program& program);
+
+// Finds plain loads and stores that update an element, as in `h[i]++`: they have the same address
+// and belong to the same source line. Returns one entry for each instruction: a number that the
+// load and the store of an update have in common, or 0 for all other instructions.
+[[nodiscard]] std::vector<uint32_t> updates(const sim::Program& program);
+
+class CheckObserver {
+  public:
+    static constexpr sim::Hooks hooks =
+        sim::Hook::start | sim::Hook::finish | sim::Hook::segment | sim::Hook::call |
+        sim::Hook::access | sim::Hook::fault | sim::Hook::async_complete | sim::Hook::fence |
+        sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete | sim::Hook::misuse;
+
+    CheckObserver(const sim::Program& program, const sim::Launch& launch,
+                  const sim::AddressSpace& memory, const std::map<std::string, ArrayShape>& shared);
+    ~CheckObserver();
+
+    void start(sim::Block& block);
+    void finish(const sim::Block& block);
+    void segment(const sim::Warp& w, uint32_t op, sim::LaneMask mask);
+    void call(const sim::Warp& w);
+    void access(const sim::Warp& w, const sim::MemoryEvent& e);
+    void fault(const sim::Warp& w, const sim::Op& op, sim::Access access, ptx::Space space,
+               sim::Fault fault, sim::LaneMask lanes, const uint64_t* addresses);
+    void async_complete(const sim::Warp& w, const sim::AsyncCopy& copy, sim::LaneMask lanes);
+    void fence(const sim::Warp& w, const sim::Op& op);
+    void synchronized(const sim::Warp& w, const sim::Op& op);
+    void arrive(const sim::Warp& w, const sim::Op& op, uint32_t barrier);
+    void complete(const sim::Block& block, uint32_t barrier);
+
+    void misuse(const sim::Warp& w, const sim::Op& op, int lane, const sim::Misuse& wrong);
+
+    // Called after the run. Reports memory that the kernel allocated with malloc() and did not
+    // free, and to which no pointer exists any more.
+    void lost_memory();
+    // Called if an error ended the run. Reports this error.
+    void stopped(const std::string& message, FindingKind kind);
+
+    [[nodiscard]] Findings& findings() { return findings_; }
+    // Valid accesses that may be mistakes. They are in a list of their own, so that they do not
+    // replace findings.
+    [[nodiscard]] Findings& notes() { return notes_; }
+
+  private:
+    struct BlockState;
+    struct Place;  // describes the access that is being checked, and its granule (check_state.hpp)
+
+    static BlockState& state(const sim::Warp& w);
+
+    template <bool shared>
+    void check(const sim::Warp& w, const sim::MemoryEvent& e);
+    void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
+    // The address of a read may be computed from the address of a parameter. Reports the read if it
+    // is outside this parameter.
+    void check_parameter(const sim::Warp& w, const sim::MemoryEvent& e);
+    // Returns true if a lane accesses shared memory outside the variable from which its address is
+    // computed.
+    [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
+    void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
+                          uint64_t address);
+    // Reports an index outside an array member of a structure (outside_member.hpp).
+    void outside_member(const sim::Warp& w, const sim::Op& op, int lane, const sim::Misuse& wrong);
+    // Returns true if an index outside a member was reported for the line of this instruction. The
+    // access with this index need not be reported again.
+    [[nodiscard]] bool follows_from_member(uint32_t pc) const;
+    // Starts a frame of local memory for these lanes. All its variables are uninitialized.
+    void start_frame(const sim::Warp& w, const sim::Frame& frame, sim::LaneMask lanes);
+
+    // Returns true if a thread of the block has ended at an op behind the barrier (see
+    // is_behind()). Such a thread took a path without the barrier.
+    [[nodiscard]] bool ended_behind(const sim::Block& block, uint32_t barrier_pc);
+    [[nodiscard]] bool is_behind(uint32_t op, uint32_t barrier_pc) const;
+
+    static bool is_known(const Place& at, const Cell& cell, uint32_t other);
+    void read(const Place& at, Cell& cell, uint32_t other);
+    void write(const Place& at, Cell& cell);
+    void read_strong(const Place& at, Cell& cell);
+    void write_strong(const Place& at, Cell& cell);
+    void check_initialised(const Place& at, const Cell& cell);
+    // Returns true if uninitialized bytes are probably padding (unused bytes between the members of
+    // a structure). This is assumed if the instruction only copies them, together with initialized
+    // bytes.
+    [[nodiscard]] bool is_padding(const Place& at) const;
+    static void initialise(const Place& at, Cell& cell);
+    void check_proxy(const Place& at, const Cell& cell);
+    void keep_read(const Place& at, Cell& cell, uint32_t other);
+    Location& location(const Place& at);
+
+    // Compares a plain access with the strong accesses before it.
+    void conflict_with(const Place& at, const Recent& recent, bool both_write);
+    // Reports two accesses that are not ordered.
+    void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
+    // Checks two strong accesses (atomics, volatile accesses and similar). They race only if one of
+    // them has a scope that does not include the other access's thread. For example, the scope of
+    // an atomic can be limited to its block.
+    void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
+    void uninitialized(const Place& at);
+    void outside_view(const Place& at, uint64_t first);
+    void stale(const Place& at, const Stamp& then);
+    void unfenced(const Place& at, const Stamp& then);
+    [[nodiscard]] bool same_value(const Place& at, uint32_t lane_then, bool same_instruction) const;
+    [[nodiscard]] bool same_instruction(const Place& at, const Stamp& then,
+                                        uint32_t lane_then) const;
+    void describe_place(Finding& f, const Place& at) const;
+    [[nodiscard]] std::string name_of_place(const Place& at) const;
+    [[nodiscard]] Actor actor(const std::string& what, const Stamp& stamp, uint32_t lane) const;
+    [[nodiscard]] Actor actor(const std::string& what, const sim::Warp& w, uint32_t pc,
+                              int lane) const;
+    void find_shared_variables(const std::map<std::string, ArrayShape>& shapes);
+    // array_of() returns the array that contains a place, for messages. array_number() returns the
+    // number of this array; findings about the same array can be in the same group.
+    [[nodiscard]] const sim::Buffer* array_of(const Place& at) const;
+    [[nodiscard]] uint32_t array_number(const Place& at) const;
+
+    const sim::Program& program_;
+    const sim::Launch& launch_;
+    std::vector<CheckedInstruction> instructions_;
+    std::vector<uint32_t> buffer_hints_;  // for each instruction: the buffer of its last access
+    uint32_t shared_bits_ = 4, global_bits_ = 4;
+    std::vector<sim::Buffer> shared_variables_;  // sorted by offset
+    // For each instruction, the shared variable from which its address is computed, or -1.
+    std::vector<int> variable_of_;
+    GlobalShadow global_;
+    Findings findings_, notes_;
+    // The accesses that threads made visible when they arrived at a cluster's barrier.
+    struct ClusterArrivals {
+        ClockPtr known;
+        bool complete = false;
+    };
+    std::map<const sim::Cluster*, ClusterArrivals> clusters_;
+    std::vector<std::unique_ptr<BlockState>> states_;
+    std::vector<BlockState*> free_states_;
+    std::set<std::pair<uint32_t, uint32_t>> member_lines_;  // see follows_from_member()
+    uint64_t faults_ = 0;
+    bool has_barriers_ = false;
+    std::map<std::pair<uint32_t, uint32_t>, bool> behind_;  // results of is_behind
+};
+
+static_assert(sim::Observer<CheckObserver>);
+
+// The result of run_checked(), which runs a program on one host thread with the checker. The
+// program must be decoded for Watch::faults. If an error ends the kernel, this error is one of the
+// findings.
+struct Checked {
+    std::vector<Finding> findings;
+    uint64_t left_out = 0;  // findings beyond the maximum number of groups
+};
+[[nodiscard]] Checked run_checked(const sim::Program& program, sim::Launch launch,
+                                  sim::AddressSpace& memory,
+                                  const std::map<std::string, ArrayShape>& shared);
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,26 @@
+// Runs a program with the checker as its observer.
+#include "analysis/check/state.hpp"
+#include "errors.hpp"
+#include "sim/run/worker.hpp"
+
+namespace coalesce::analysis {
+
+Checked run_checked(const sim::Program& program, sim::Launch launch, sim::AddressSpace& memory,
+                    const std::map<std::string, ArrayShape>& shared) {
+    launch.workers = 1;
+    CheckObserver observer(program, launch, memory, shared);
+    CheckObserver* const observers[] = {&observer};
+    try {
+        sim::run_grid<CheckObserver>(program, launch, memory, observers);
+        observer.lost_memory();
+    } catch (const Deadlock& e) {
+        observer.stopped(e.what(), e.of_warp ? FindingKind::warp_mask : FindingKind::barrier);
+    } catch (const LaunchError& e) {
+        observer.stopped(e.what(), FindingKind::stopped);
+    }
+    Checked checked{observer.findings().finish(), observer.findings().left_out()};
+    for (Finding& note : observer.notes().finish()) checked.findings.push_back(std::move(note));
+    return checked;
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,138 @@
+// Determines properties of instructions that the checker needs, once, before a run.
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "analysis/check/check.hpp"
+
+namespace coalesce::analysis {
+
+using sim::Access;
+using sim::DataFlow;
+
+namespace {
+
+using Register = std::pair<uint32_t, uint32_t>;  // the function, and its register
+
+// Expresses the address that an instruction accesses as a base plus a constant offset. The base is
+// a variable or a register. To find the base, it follows additions of constants and conversions
+// between address spaces.
+class Addresses {
+  public:
+    explicit Addresses(const sim::Program& program) : program_(program) {
+        std::set<Register> defined;
+        for (size_t i = 0; i < program.instructions.size(); ++i) {
+            const uint32_t function = program.instructions[i].function;
+            const DataFlow& flow = program.data_flow[i];
+            for (const uint32_t r : flow.writes) {
+                const Register written{function, r};
+                // If several instructions write a register, it is not known which of their values
+                // an address uses. Then the register itself is the base.
+                if (!defined.insert(written).second)
+                    made_of_.erase(written);
+                else if (flow.copied >= 0 && !flow.guarded)
+                    made_of_[written] = {uint32_t(flow.copied), flow.added};
+            }
+        }
+    }
+
+    // An address has four parts: the function, the name of a variable, the number of a register,
+    // and an offset. The offset is added to the address of the variable or to the register. If
+    // there is a variable, the register is -1. Otherwise the name is empty.
+    using Address = std::tuple<uint32_t, std::string, int64_t, int64_t>;
+    [[nodiscard]] Address of(size_t instruction) const {
+        const uint32_t function = program_.instructions[instruction].function;
+        const DataFlow& flow = program_.data_flow[instruction];
+        if (flow.address.empty()) return {function, flow.symbol, -1, flow.offset};
+        uint32_t base = flow.address[0];
+        int64_t offset = flow.offset;
+        for (int steps = 0; steps < 16; ++steps) {
+            const auto made = made_of_.find({function, base});
+            if (made == made_of_.end()) break;
+            base = made->second.first;
+            offset += made->second.second;
+        }
+        return {function, "", base, offset};
+    }
+
+  private:
+    const sim::Program& program_;
+    std::map<Register, std::pair<uint32_t, int64_t>> made_of_;
+};
+
+}  // namespace
+
+std::vector<uint16_t> copied_bytes(const sim::Program& program) {
+    using enum sim::OpCode;
+    // The registers that are used by other instructions than stores that copy their values.
+    std::set<Register> used;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::InstructionInfo& in = program.instructions[i];
+        const DataFlow& flow = program.data_flow[i];
+        const bool copies = in.traits.code == st || in.traits.code == ld;
+        for (const uint32_t r : copies ? flow.address : flow.reads) used.emplace(in.function, r);
+    }
+    std::vector<uint16_t> copied;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::InstructionInfo& in = program.instructions[i];
+        const std::vector<uint32_t>& written = program.data_flow[i].writes;
+        uint16_t& bytes = copied.emplace_back();
+        if (in.access == Access::async_copy) bytes = 0xffff;
+        if (in.traits.code != ld || in.bytes == 0) continue;
+        // If the load drops one of its results, it is not known which bytes the other results have.
+        if (written.size() != in.traits.elements) continue;
+        const size_t size = in.bytes / written.size();
+        for (size_t n = 0; n < written.size(); ++n) {
+            if (used.contains({in.function, written[n]})) continue;
+            bytes |= uint16_t(((1u << size) - 1) << (n * size));
+        }
+    }
+    return copied;
+}
+
+std::vector<bool> loads_before_compare_and_swap(const sim::Program& program) {
+    const Addresses addresses(program);
+    std::set<Addresses::Address> swapped;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::Traits& traits = program.instructions[i].traits;
+        if (traits.code == sim::OpCode::atom && traits.form == sim::AtomicForm::compare_and_swap)
+            swapped.insert(addresses.of(i));
+    }
+    std::vector<bool> before_compare_and_swap;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const bool loads = program.instructions[i].traits.code == sim::OpCode::ld;
+        before_compare_and_swap.push_back(loads && swapped.contains(addresses.of(i)));
+    }
+    return before_compare_and_swap;
+}
+
+std::vector<uint32_t> updates(const sim::Program& program) {
+    const Addresses addresses(program);
+    using Key = std::tuple<Addresses::Address, uint32_t, uint32_t>;  // also the file and the line
+    const auto key = [&](size_t i) {
+        const ptx::SourceLine& at = program.instructions[i].source;
+        return Key{addresses.of(i), at.file, at.line};
+    };
+    std::map<Key, uint32_t> loaded;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        if (program.instructions[i].traits.code == sim::OpCode::ld)
+            loaded.emplace(key(i), uint32_t(loaded.size()) + 1);
+    }
+    std::set<uint32_t> stored;
+    std::vector<uint32_t> result;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::OpCode code = program.instructions[i].traits.code;
+        const bool plain = code == sim::OpCode::ld || code == sim::OpCode::st;
+        const auto found = plain ? loaded.find(key(i)) : loaded.end();
+        result.push_back(found == loaded.end() ? 0 : found->second);
+        if (code == sim::OpCode::st) stored.insert(result.back());
+    }
+    for (uint32_t& update : result) {
+        if (!stored.contains(update)) update = 0;
+    }
+    return result;
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,66 @@
+// Types that the files of the checker share: the state of a checked block, and the place of an
+// access.
+#pragma once
+
+#include "analysis/check/check.hpp"
+
+namespace coalesce::analysis {
+
+// The state of one block that runs.
+struct CheckObserver::BlockState {
+    BlockOrder order;
+    SharedShadow shared;
+    // For each byte of .local variables: true while the byte has not been written. The indices are
+    // [warp][lane][offset].
+    std::vector<uint8_t> unwritten;
+    // A barrier at which threads wait.
+    struct Barrier {
+        // for each barrier instruction at which threads wait: the first arrival
+        std::vector<Actor> arrivals;
+        bool counts = false;  // the barrier waits for a given number of threads
+        // A part of a warp: lanes that have arrived at the barrier while other lanes of the warp
+        // have not. The other lanes may still arrive later, or leave the kernel.
+        struct Part {
+            uint32_t warp;
+            sim::LaneMask lanes;
+            Actor here;
+        };
+        std::vector<Part> parts;
+    };
+    std::array<Barrier, sim::barrier_count> barriers;
+    // The time at which a thread of the block last executed fence.proxy.async.
+    uint32_t proxy_fence = 0;
+    // One entry per thread: for a thread that has ended, the op before its exit, otherwise no_op.
+    std::vector<uint32_t> last_op;
+};
+
+// The access that is being checked, and the granule (shadow.hpp) that it accesses.
+struct CheckObserver::Place {
+    const sim::Warp& warp;
+    const sim::MemoryEvent& event;
+    const CheckedInstruction& instruction;
+    BlockState& block;
+    // The shadow memory of the shared memory that is accessed. In a cluster, this may be the shared
+    // memory of another block.
+    SharedShadow* memory = &block.shared;
+    bool shared = false;
+    // For global memory, an array with one bool per byte, which is true if the byte is
+    // uninitialized. The pointer is null if all bytes are initialized.
+    bool* undefined = nullptr;
+    uint32_t lane = 0;
+    uint32_t buffer = 0;   // number of the buffer, for global memory
+    uint64_t granule = 0;  // number of the granule in the buffer or in shared memory
+    // The offset of the first accessed byte in the buffer or in shared memory.
+    uint64_t offset = 0;
+    uint64_t end = 0;  // offset one past the last accessed byte of the granule
+    Stamp me = {};
+    [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
+        return block.order.ordered(then, lane_then, me.warp, lane);
+    }
+};
+
+inline CheckObserver::BlockState& CheckObserver::state(const sim::Warp& w) {
+    return *static_cast<BlockState*>(w.block->observed);
+}
+
+}  // namespace coalesce::analysis

@@ -1,0 +1,106 @@
+#include "cuda/launch/launch.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/launch/events.hpp"
+#include "errors.hpp"
+
+namespace coalesce::cuda {
+
+namespace {
+
+void check_cooperative(Function& function, const Geometry& geometry) {
+    constexpr int multiprocessor_count = 16, cooperative_launch = 95;  // CUdevice_attribute
+    Device& device = function.device();
+    const FunctionHandle handle = function.handle();
+    const Device::CurrentContext current(device);
+    const std::string what = "kernel `" + function.name() + "`";
+    if (!device.attribute(cooperative_launch))
+        throw LaunchError(what + ": this GPU does not support cooperative launches");
+    const auto [x, y, z] = geometry.block;
+    int fit = 0;
+    device.check(device.driver().occupancy(&fit, handle, int(x * y * z), geometry.dynamic_shared),
+                 what);
+    const uint64_t multiprocessors = uint64_t(device.attribute(multiprocessor_count));
+    const uint64_t blocks = uint64_t{geometry.grid[0]} * geometry.grid[1] * geometry.grid[2];
+    if (blocks <= multiprocessors * uint64_t(fit)) return;
+    throw LaunchError(what +
+                      ": in a cooperative launch, all blocks must be on the GPU at the same time. "
+                      "The grid has " +
+                      std::to_string(blocks) + " blocks, but the GPU can hold only " +
+                      std::to_string(multiprocessors * uint64_t(fit)) + ": " +
+                      std::to_string(multiprocessors) + " multiprocessors with " +
+                      std::to_string(fit) +
+                      " blocks each. Launch fewer blocks, and let each block do more work in a "
+                      "loop");
+}
+
+}  // namespace
+
+void admit(Function& function, const Geometry& geometry) {
+    const auto [x, y, z] = geometry.block;
+    const Function::Resources resources = function.resources();
+    const auto limit = static_cast<unsigned long long>(resources.max_block_threads);
+    if (1ull * x * y * z > limit)
+        throw LaunchError("kernel `" + function.name() + "` cannot run with blocks of " +
+                          std::to_string(1ull * x * y * z) + " threads: because of its " +
+                          "registers (" + std::to_string(resources.registers) +
+                          " per thread) or its __launch_bounds__, a block can have at most " +
+                          std::to_string(limit) + " threads");
+    function.allow_dynamic_shared(geometry.dynamic_shared);
+    if (geometry.cooperative) check_cooperative(function, geometry);
+}
+
+void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream) {
+    Device& device = function.device();
+    const Device::CurrentContext current(device);
+    device.launches(function.name());
+    const auto& [grid, block, shared, cooperative] = geometry;
+    const Driver& driver = device.driver();
+    const Result result =
+        cooperative
+            ? driver.launch_cooperative(function.handle(), grid[0], grid[1], grid[2], block[0],
+                                        block[1], block[2], shared, stream, arguments)
+            : driver.launch(function.handle(), grid[0], grid[1], grid[2], block[0], block[1],
+                            block[2], shared, stream, arguments, nullptr);
+    if (result != success) device.check(result, "kernel `" + function.name() + "`");
+}
+
+Timing time(Function& function, const Geometry& geometry, void** arguments, Stream stream, int runs,
+            const std::function<void()>& between) {
+    Device& device = function.device();
+    const Driver& driver = device.driver();
+    const Device::CurrentContext current(device);
+    const std::string what = "kernel `" + function.name() + "`";
+    launch(function, geometry, arguments, stream);
+    device.check(driver.stream_synchronize(stream), what);
+
+    // The timed launches are enqueued in batches. If they were enqueued one by one, a short kernel
+    // would have to wait for the host after each launch. The first batch is small, because one
+    // launch may take seconds.
+    constexpr size_t most = 16;
+    Events events(device, 2 * most);
+    std::vector<double> times_ms;
+    size_t batch = 1;
+    const auto done = [&] {
+        return runs > 0 ? times_ms.size() >= static_cast<size_t>(runs) : enough_runs(times_ms);
+    };
+    while (!done()) {
+        if (runs > 0) batch = std::min(batch, static_cast<size_t>(runs) - times_ms.size());
+        for (size_t i = 0; i < batch; ++i) {
+            events.record(2 * i, stream, what);
+            launch(function, geometry, arguments, stream);
+            events.record(2 * i + 1, stream, what);
+        }
+        events.wait(2 * batch - 1, what);
+        for (size_t i = 0; i < batch; ++i)
+            times_ms.push_back(events.between(2 * i, 2 * i + 1, what));
+        between();
+        batch = times_ms.back() < 50 ? std::min(2 * batch + 2, most) : 1;
+    }
+    return summarize(std::move(times_ms));
+}
+
+}  // namespace coalesce::cuda

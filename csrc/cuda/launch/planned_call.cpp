@@ -1,0 +1,126 @@
+#include "cuda/launch/planned_call.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace coalesce::cuda {
+
+namespace {
+
+// Where a launch finds its arrays.
+struct Addresses {
+    Address workspace = 0;
+    std::span<const Address> arrays = {};  // the addresses of GPU arrays
+    // A part of the workspace may be elsewhere, at the address `there`: `bytes` bytes of it, from
+    // offset `moved` on.
+    size_t moved = 0, bytes = 0;
+    Address there = 0;
+
+    [[nodiscard]] Address of(const PlannedCall::Place& place) const {
+        if (place.array != PlannedCall::in_workspace) return arrays[place.array] + place.offset;
+        const bool elsewhere = place.offset >= moved && place.offset < moved + bytes;
+        return elsewhere ? there + (place.offset - moved) : workspace + place.offset;
+    }
+};
+
+void launch_at(Function& function, const Geometry& geometry,
+               const std::vector<PlannedCall::Argument>& arguments, const Addresses& places,
+               Stream stream) {
+    struct alignas(64) Value {
+        std::array<char, 128> bytes;
+    };
+    std::vector<Value> values(arguments.size());
+    std::vector<void*> addresses(arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        const PlannedCall::Argument& argument = arguments[i];
+        char* const value = values[i].bytes.data();
+        addresses[i] = value;
+        if (!argument.place) {
+            std::memcpy(value, argument.bytes.data(), argument.bytes.size());
+            continue;
+        }
+        const Address address = places.of(*argument.place);
+        if (argument.map) {
+            TiledMatrix matrix = *argument.map;
+            matrix.address = address;
+            matrix.element = argument.element;
+            const std::string map = tensor_map(matrix);
+            std::memcpy(value, map.data(), map.size());
+        } else {
+            std::memcpy(value, &address, sizeof(address));
+        }
+    }
+    function.allow_dynamic_shared(geometry.dynamic_shared);
+    launch(function, geometry, addresses.data(), stream);
+}
+
+}  // namespace
+
+void PlannedCall::to_device(size_t array, size_t at, size_t place, size_t bytes) {
+    steps_.push_back({Step::Kind::to_device, array, at, place, bytes, {}, {}, {}});
+}
+
+void PlannedCall::to_host(size_t array, size_t at, size_t place, size_t bytes) {
+    steps_.push_back({Step::Kind::to_host, array, at, place, bytes, {}, {}, {}});
+}
+
+void PlannedCall::launch(std::shared_ptr<Function> function, const Geometry& geometry,
+                         std::vector<Argument> arguments) {
+    steps_.push_back(
+        {Step::Kind::launch, 0, 0, 0, 0, std::move(function), geometry, std::move(arguments)});
+}
+
+size_t PlannedCall::bytes_of(size_t array) const {
+    size_t size = 0;
+    for (const Planned& step : steps_)
+        if (step.kind != Step::Kind::launch && step.array == array)
+            size = std::max(size, step.at + step.bytes);
+    return size;
+}
+
+void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
+    const std::shared_ptr<Memory> workspace = device_.allocate(workspace_, what_);
+    Addresses places{.workspace = workspace->address()};
+    std::vector<Step> steps;
+    steps.reserve(steps_.size());
+    for (const Planned& planned : steps_) {
+        Step step{.kind = planned.kind};
+        if (planned.kind == Step::Kind::launch) {
+            step.launch = [&planned, &places](Stream stream, Address pinned) {
+                Addresses own = places;
+                own.there = pinned;
+                launch_at(*planned.function, planned.geometry, planned.arguments, own, stream);
+            };
+        } else {
+            step.host = arrays[planned.array] + planned.at;
+            step.device = places.workspace + planned.place;
+            step.bytes = planned.bytes;
+        }
+        steps.push_back(std::move(step));
+    }
+    // There is one place for a result, so the call must have exactly one.
+    const auto is_result = [](const Step& step) { return step.kind == Step::Kind::to_host; };
+    if (options_.pinned_result && std::ranges::count_if(steps, is_result) == 1 &&
+        Transfers::is_small(steps)) {
+        const auto result = size_t(std::ranges::find_if(steps, is_result) - steps.begin());
+        steps[result].written = true;
+        places.moved = steps_[result].place;
+        places.bytes = steps_[result].bytes;
+    }
+    try {
+        device_.run(steps, options_.overlap, waiting);
+    } catch (...) {
+        workspace->used_elsewhere();  // a launch may still run
+        throw;
+    }
+}
+
+void PlannedCall::enqueue(std::span<const Address> arrays) {
+    const std::shared_ptr<Memory> workspace = device_.allocate(workspace_, what_);
+    const Addresses places{.workspace = workspace->address(), .arrays = arrays};
+    for (const Planned& step : steps_)
+        launch_at(*step.function, step.geometry, step.arguments, places, nullptr);
+}
+
+}  // namespace coalesce::cuda

@@ -1,0 +1,256 @@
+// Functions that allocate CUDA arrays and copy to and from them.
+#include <algorithm>
+
+#include "cudart/state/api.hpp"
+#include "cudart/state/arrays.hpp"
+#include "cudart/state/runtime.hpp"
+
+namespace coalesce::cudart {
+
+CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind, const char* function);
+
+namespace {
+
+Array array_handle(uint64_t address) { return reinterpret_cast<Array>(address); }
+
+// Returns the description of a copy of rows. The caller then replaces the source or the destination
+// of this copy by an array.
+CopyWork array_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                    size_t height, CopyKind kind, const char* function) {
+    CopyWork c = copy_of(to, from, width, kind, function);
+    c.height = height, c.to_pitch = to_pitch, c.from_pitch = from_pitch;
+    return c;
+}
+
+CopyWork to_array(Array array, size_t x, size_t y, const void* from, size_t pitch, size_t width,
+                  size_t height, CopyKind kind, const char* function) {
+    const ArrayInfo& info = array_of(array, function);
+    require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
+    CopyWork c = array_rows(nullptr, 0, from, pitch, width, height, kind, function);
+    copy_to(c, {&info, x, y});
+    return c;
+}
+
+CopyWork from_array(void* to, size_t pitch, Array array, size_t x, size_t y, size_t width,
+                    size_t height, CopyKind kind, const char* function) {
+    const ArrayInfo& info = array_of(array, function);
+    require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
+    CopyWork c = array_rows(to, pitch, nullptr, 0, width, height, kind, function);
+    copy_from(c, {&info, x, y});
+    return c;
+}
+
+CopyWork between_arrays(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
+                        size_t from_y, size_t width, size_t height, CopyKind kind,
+                        const char* function) {
+    CopyWork c = array_rows(nullptr, 0, nullptr, 0, width, height, kind, function);
+    copy_to(c, {&array_of(to, function), to_x, to_y});
+    copy_from(c, {&array_of(from, function), from_x, from_y});
+    return c;
+}
+
+// Returns the description of a copy of `count` bytes, which may fill several rows of an array. The
+// older functions of the API need it. The simulator stores the rows of an array without gaps, so
+// the bytes can be copied at once.
+CopyWork bytes_of_rows(Array array, size_t x, size_t y, size_t count, CopyKind kind,
+                       const char* function, uint64_t& address) {
+    const ArrayInfo& info = array_of(array, function);
+    const sim::TextureObject& s = info.shape;
+    const size_t all = s.slice_bytes_of(0), at = y * s.row_bytes + x;
+    require(x <= s.row_bytes && y <= s.height && at <= all && count <= all - at,
+            cudaErrorInvalidValue, "a copy goes past the end of the CUDA array");
+    address = info.address + at;
+    return copy_of(nullptr, nullptr, count, kind, function);
+}
+
+CopyWork bytes_to(Array array, size_t x, size_t y, const void* from, size_t count, CopyKind kind,
+                  const char* function) {
+    uint64_t address = 0;
+    CopyWork c = bytes_of_rows(array, x, y, count, kind, function, address);
+    c.to = reinterpret_cast<std::byte*>(address);
+    c.from = static_cast<const std::byte*>(from);
+    c.to_array = true;
+    return c;
+}
+
+CopyWork bytes_from(void* to, Array array, size_t x, size_t y, size_t count, CopyKind kind,
+                    const char* function) {
+    uint64_t address = 0;
+    CopyWork c = bytes_of_rows(array, x, y, count, kind, function, address);
+    c.to = static_cast<std::byte*>(to);
+    c.from = reinterpret_cast<const std::byte*>(address);
+    c.from_array = true;
+    return c;
+}
+
+}  // namespace
+
+// Returns the description of a copy. If the copy has an array, its extent and positions count
+// texels. Otherwise they count bytes.
+CopyWork copy_of(const Copy3D& p, const char* function) {
+    const auto at = [](const PitchedPointer& base, const Position& pos) {
+        return static_cast<char*>(base.ptr) + (pos.z * base.ysize + pos.y) * base.pitch + pos.x;
+    };
+    const ArrayInfo* const to = p.dstArray ? &array_of(p.dstArray, function) : nullptr;
+    const ArrayInfo* const from = p.srcArray ? &array_of(p.srcArray, function) : nullptr;
+    const ArrayInfo* const one = to ? to : from;
+    const size_t texel = one ? one->shape.texel_bytes() : 1;
+    require(!to || !from || from->shape.texel_bytes() == texel, cudaErrorInvalidValue,
+            "the texels of the two arrays of a copy have different sizes");
+    const auto bytes_of = [&](size_t texels) {
+        require(texels <= SIZE_MAX / texel, cudaErrorInvalidValue);
+        return texels * texel;
+    };
+    const size_t width = bytes_of(p.extent.width);
+    CopyWork c = copy_of(to ? nullptr : at(p.dstPtr, p.dstPos),
+                         from ? nullptr : at(p.srcPtr, p.srcPos), width, p.kind, function);
+    require(p.extent.height <= 1 ||
+                ((to || width <= p.dstPtr.pitch) && (from || width <= p.srcPtr.pitch)),
+            cudaErrorInvalidPitchValue);
+    c.height = p.extent.height, c.depth = p.extent.depth;
+    c.to_pitch = p.dstPtr.pitch, c.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
+    c.from_pitch = p.srcPtr.pitch, c.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
+    if (to) copy_to(c, {to, bytes_of(p.dstPos.x), p.dstPos.y, p.dstPos.z});
+    if (from) copy_from(c, {from, bytes_of(p.srcPos.x), p.srcPos.y, p.srcPos.z});
+    return c;
+}
+
+CUDART(cudaMallocArray)(Array* array, const ChannelFormat* channel, size_t width, size_t height,
+                        unsigned flags) {
+    return call("cudaMallocArray", Waits::yes, [&] {
+        require(array && channel, cudaErrorInvalidValue);
+        *array =
+            array_handle(allocate_array(*channel, {width, height, 0}, flags, "cudaMallocArray"));
+    });
+}
+
+CUDART(cudaMalloc3DArray)(Array* array, const ChannelFormat* channel, Extent extent,
+                          unsigned flags) {
+    return call("cudaMalloc3DArray", Waits::yes, [&] {
+        require(array && channel, cudaErrorInvalidValue);
+        *array = array_handle(allocate_array(*channel, extent, flags, "cudaMalloc3DArray"));
+    });
+}
+
+CUDART(cudaFreeArray)(Array array) {
+    return call("cudaFreeArray", Waits::yes, [&] {
+        if (array) free_array(reinterpret_cast<uint64_t>(array), false, "cudaFreeArray");
+    });
+}
+
+CUDART(cudaMallocMipmappedArray)(Mipmap* array, const ChannelFormat* channel, Extent extent,
+                                 unsigned levels, unsigned flags) {
+    return call("cudaMallocMipmappedArray", Waits::yes, [&] {
+        require(array && channel && levels > 0, cudaErrorInvalidValue);
+        // Each level halves the extents. So the last possible level is the one at which the largest
+        // extent is 1. Further levels are left out.
+        size_t most = 1;
+        const size_t depth = flags & array_flag::layered ? 0 : extent.depth;
+        for (size_t n = std::max({extent.width, extent.height, depth}); n > 1; n /= 2) ++most;
+        *array = reinterpret_cast<Mipmap>(allocate_array(*channel, extent, flags,
+                                                         "cudaMallocMipmappedArray",
+                                                         uint32_t(std::min<size_t>(levels, most))));
+    });
+}
+
+CUDART(cudaFreeMipmappedArray)(Mipmap array) {
+    return call("cudaFreeMipmappedArray", Waits::yes, [&] {
+        if (array) free_array(reinterpret_cast<uint64_t>(array), true, "cudaFreeMipmappedArray");
+    });
+}
+
+CUDART(cudaGetMipmappedArrayLevel)(Array* level_array, Mipmap array, unsigned level) {
+    return call("cudaGetMipmappedArrayLevel", Waits::no, [&] {
+        require(level_array, cudaErrorInvalidValue);
+        *level_array = level_of(array, level, "cudaGetMipmappedArrayLevel");
+    });
+}
+
+CUDART(cudaArrayGetInfo)(ChannelFormat* channel, Extent* extent, unsigned* flags, Array array) {
+    return call("cudaArrayGetInfo", Waits::no, [&] {
+        const ArrayInfo& info = array_of(array, "cudaArrayGetInfo");
+        if (channel) *channel = info.channel;
+        if (extent) *extent = info.extent;
+        if (flags) *flags = info.flags;
+    });
+}
+
+CUDART(cudaGetChannelDesc)(ChannelFormat* channel, Array array) {
+    return call("cudaGetChannelDesc", Waits::no, [&] {
+        require(channel, cudaErrorInvalidValue);
+        *channel = array_of(array, "cudaGetChannelDesc").channel;
+    });
+}
+
+CUDART(cudaMemcpy2DToArray)(Array to, size_t x, size_t y, const void* from, size_t pitch,
+                            size_t width, size_t height, CopyKind kind) {
+    return call("cudaMemcpy2DToArray", Waits::yes, [&] {
+        submit(to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArray"),
+               nullptr);
+    });
+}
+CUDART(cudaMemcpy2DToArrayAsync)(Array to, size_t x, size_t y, const void* from, size_t pitch,
+                                 size_t width, size_t height, CopyKind kind, Stream s) {
+    return call("cudaMemcpy2DToArrayAsync", Waits::no, [&] {
+        submit(to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArrayAsync"), s);
+    });
+}
+CUDART(cudaMemcpy2DFromArray)(void* to, size_t pitch, Array from, size_t x, size_t y, size_t width,
+                              size_t height, CopyKind kind) {
+    return call("cudaMemcpy2DFromArray", Waits::yes, [&] {
+        submit(from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArray"),
+               nullptr);
+    });
+}
+CUDART(cudaMemcpy2DFromArrayAsync)(void* to, size_t pitch, Array from, size_t x, size_t y,
+                                   size_t width, size_t height, CopyKind kind, Stream s) {
+    return call("cudaMemcpy2DFromArrayAsync", Waits::no, [&] {
+        submit(from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArrayAsync"),
+               s);
+        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+    });
+}
+CUDART(cudaMemcpy2DArrayToArray)(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
+                                 size_t from_y, size_t width, size_t height, CopyKind kind) {
+    return call("cudaMemcpy2DArrayToArray", Waits::yes, [&] {
+        submit(between_arrays(to, to_x, to_y, from, from_x, from_y, width, height, kind,
+                              "cudaMemcpy2DArrayToArray"),
+               nullptr);
+    });
+}
+CUDART(cudaMemcpyToArray)(Array to, size_t x, size_t y, const void* from, size_t count,
+                          CopyKind kind) {
+    return call("cudaMemcpyToArray", Waits::yes, [&] {
+        submit(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArray"), nullptr);
+    });
+}
+CUDART(cudaMemcpyToArrayAsync)(Array to, size_t x, size_t y, const void* from, size_t count,
+                               CopyKind kind, Stream s) {
+    return call("cudaMemcpyToArrayAsync", Waits::no, [&] {
+        submit(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArrayAsync"), s);
+    });
+}
+CUDART(cudaMemcpyFromArray)(void* to, Array from, size_t x, size_t y, size_t count, CopyKind kind) {
+    return call("cudaMemcpyFromArray", Waits::yes, [&] {
+        submit(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArray"), nullptr);
+    });
+}
+CUDART(cudaMemcpyFromArrayAsync)(void* to, Array from, size_t x, size_t y, size_t count,
+                                 CopyKind kind, Stream s) {
+    return call("cudaMemcpyFromArrayAsync", Waits::no, [&] {
+        submit(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArrayAsync"), s);
+        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+    });
+}
+CUDART(cudaMemcpyArrayToArray)(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
+                               size_t from_y, size_t count, CopyKind kind) {
+    return call("cudaMemcpyArrayToArray", Waits::yes, [&] {
+        CopyWork c = bytes_to(to, to_x, to_y, nullptr, count, kind, "cudaMemcpyArrayToArray");
+        c.from =
+            bytes_from(nullptr, from, from_x, from_y, count, kind, "cudaMemcpyArrayToArray").from;
+        c.from_array = true;
+        submit(c, nullptr);
+    });
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,188 @@
+// Functions that copy and fill bytes, rows, boxes and variables.
+#include "cudart/state/api.hpp"
+#include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
+
+namespace coalesce::cudart {
+
+CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind, const char* function) {
+    CopyWork c;
+    c.to = static_cast<std::byte*>(to);
+    c.from = static_cast<const std::byte*>(from);
+    c.width = bytes;
+    c.kind = kind;
+    c.function = function;
+    require(int(kind) >= 0 && int(kind) <= 4, cudaErrorInvalidMemcpyDirection);
+    return c;
+}
+
+CopyWork copy_of(const Copy3D& p, const char* function);  // api_array.cpp
+
+CopyWork copy_to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                        CopyKind kind) {
+    const auto [address, size] = runtime().modules.variable(symbol);
+    require(offset <= size && bytes <= size - offset, cudaErrorInvalidValue,
+            "cudaMemcpyToSymbol() would write past the end of the variable");
+    return copy_of(reinterpret_cast<void*>(address + offset), from, bytes, kind,
+                   "cudaMemcpyToSymbol");
+}
+
+CopyWork copy_from_symbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                          CopyKind kind) {
+    const auto [address, size] = runtime().modules.variable(symbol);
+    require(offset <= size && bytes <= size - offset, cudaErrorInvalidValue,
+            "cudaMemcpyFromSymbol() would read past the end of the variable");
+    return copy_of(to, reinterpret_cast<void*>(address + offset), bytes, kind,
+                   "cudaMemcpyFromSymbol");
+}
+
+namespace {
+
+CopyWork rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+              size_t height, CopyKind kind, const char* function) {
+    require(height <= 1 || (width <= to_pitch && width <= from_pitch), cudaErrorInvalidPitchValue);
+    CopyWork c = copy_of(to, from, width, kind, function);
+    c.height = height, c.to_pitch = to_pitch, c.from_pitch = from_pitch;
+    return c;
+}
+
+SetWork fill(void* to, size_t pitch, int value, size_t width, size_t height) {
+    SetWork s;
+    s.to = static_cast<std::byte*>(to);
+    s.pitch = pitch, s.value = uint32_t(value) & 0xff, s.width = width, s.height = height;
+    require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
+    return s;
+}
+
+// Fills a box. A box consists of slices, and a slice consists of rows. Each slice is filled
+// separately, because the memory may have other rows between two slices of the box.
+void fill_box(const PitchedPointer& p, int value, const Extent& e, Stream stream) {
+    for (size_t z = 0; z < e.depth; ++z)
+        submit(fill(static_cast<char*>(p.ptr) + z * p.pitch * p.ysize, p.pitch, value, e.width,
+                    e.height),
+               stream);
+}
+
+Copy3D plain(const Copy3DPeer& p) {
+    return {p.srcArray, p.srcPos, p.srcPtr, p.dstArray,
+            p.dstPos,   p.dstPtr, p.extent, CopyKind::any};
+}
+
+}  // namespace
+
+CUDART(cudaMemcpy)(void* to, const void* from, size_t bytes, CopyKind kind) {
+    return call("cudaMemcpy", Waits::yes,
+                [&] { submit(copy_of(to, from, bytes, kind, "cudaMemcpy"), nullptr); });
+}
+CUDART(cudaMemcpyAsync)(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
+    return call("cudaMemcpyAsync", Waits::no, [&] {
+        submit(copy_of(to, from, bytes, kind, "cudaMemcpyAsync"), s);
+        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+    });
+}
+CUDART(cudaMemcpyPeer)(void* to, int to_device, const void* from, int from_device, size_t bytes) {
+    return call("cudaMemcpyPeer", Waits::yes, [&] {
+        require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
+        submit(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeer"), nullptr);
+    });
+}
+CUDART(cudaMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device,
+                            size_t bytes, Stream s) {
+    return call("cudaMemcpyPeerAsync", Waits::no, [&] {
+        require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
+        submit(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeerAsync"), s);
+    });
+}
+CUDART(cudaMemcpy2D)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                     size_t height, CopyKind kind) {
+    return call("cudaMemcpy2D", Waits::yes, [&] {
+        submit(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2D"), nullptr);
+    });
+}
+CUDART(cudaMemcpy2DAsync)(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                          size_t width, size_t height, CopyKind kind, Stream s) {
+    return call("cudaMemcpy2DAsync", Waits::no, [&] {
+        submit(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"), s);
+    });
+}
+CUDART(cudaMemcpy3D)(const Copy3D* p) {
+    return call("cudaMemcpy3D", Waits::yes, [&] {
+        require(p, cudaErrorInvalidValue);
+        submit(copy_of(*p, "cudaMemcpy3D"), nullptr);
+    });
+}
+CUDART(cudaMemcpy3DAsync)(const Copy3D* p, Stream s) {
+    return call("cudaMemcpy3DAsync", Waits::no, [&] {
+        require(p, cudaErrorInvalidValue);
+        submit(copy_of(*p, "cudaMemcpy3DAsync"), s);
+    });
+}
+CUDART(cudaMemcpy3DPeer)(const Copy3DPeer* p) {
+    return call("cudaMemcpy3DPeer", Waits::yes, [&] {
+        require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
+        submit(copy_of(plain(*p), "cudaMemcpy3DPeer"), nullptr);
+    });
+}
+CUDART(cudaMemcpy3DPeerAsync)(const Copy3DPeer* p, Stream s) {
+    return call("cudaMemcpy3DPeerAsync", Waits::no, [&] {
+        require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
+        submit(copy_of(plain(*p), "cudaMemcpy3DPeerAsync"), s);
+    });
+}
+
+CUDART(cudaMemcpyToSymbol)(const void* symbol, const void* from, size_t bytes, size_t offset,
+                           CopyKind kind) {
+    return call("cudaMemcpyToSymbol", Waits::yes,
+                [&] { submit(copy_to_symbol(symbol, from, bytes, offset, kind), nullptr); });
+}
+CUDART(cudaMemcpyToSymbolAsync)(const void* symbol, const void* from, size_t bytes, size_t offset,
+                                CopyKind kind, Stream s) {
+    return call("cudaMemcpyToSymbolAsync", Waits::no,
+                [&] { submit(copy_to_symbol(symbol, from, bytes, offset, kind), s); });
+}
+CUDART(cudaMemcpyFromSymbol)(void* to, const void* symbol, size_t bytes, size_t offset,
+                             CopyKind kind) {
+    return call("cudaMemcpyFromSymbol", Waits::yes,
+                [&] { submit(copy_from_symbol(to, symbol, bytes, offset, kind), nullptr); });
+}
+CUDART(cudaMemcpyFromSymbolAsync)(void* to, const void* symbol, size_t bytes, size_t offset,
+                                  CopyKind kind, Stream s) {
+    return call("cudaMemcpyFromSymbolAsync", Waits::no,
+                [&] { submit(copy_from_symbol(to, symbol, bytes, offset, kind), s); });
+}
+CUDART(cudaGetSymbolAddress)(void** pointer, const void* symbol) {
+    return call("cudaGetSymbolAddress", Waits::no, [&] {
+        require(pointer, cudaErrorInvalidValue);
+        *pointer = reinterpret_cast<void*>(runtime().modules.variable(symbol).first);
+    });
+}
+CUDART(cudaGetSymbolSize)(size_t* bytes, const void* symbol) {
+    return call("cudaGetSymbolSize", Waits::no, [&] {
+        require(bytes, cudaErrorInvalidValue);
+        *bytes = runtime().modules.variable(symbol).second;
+    });
+}
+
+CUDART(cudaMemset)(void* to, int value, size_t bytes) {
+    return call("cudaMemset", Waits::yes, [&] { submit(fill(to, 0, value, bytes, 1), nullptr); });
+}
+CUDART(cudaMemsetAsync)(void* to, int value, size_t bytes, Stream s) {
+    return call("cudaMemsetAsync", Waits::no, [&] { submit(fill(to, 0, value, bytes, 1), s); });
+}
+CUDART(cudaMemset2D)(void* to, size_t pitch, int value, size_t width, size_t height) {
+    return call("cudaMemset2D", Waits::yes,
+                [&] { submit(fill(to, pitch, value, width, height), nullptr); });
+}
+CUDART(cudaMemset2DAsync)(void* to, size_t pitch, int value, size_t width, size_t height,
+                          Stream s) {
+    return call("cudaMemset2DAsync", Waits::no,
+                [&] { submit(fill(to, pitch, value, width, height), s); });
+}
+CUDART(cudaMemset3D)(PitchedPointer p, int value, Extent extent) {
+    return call("cudaMemset3D", Waits::yes, [&] { fill_box(p, value, extent, nullptr); });
+}
+CUDART(cudaMemset3DAsync)(PitchedPointer p, int value, Extent extent, Stream s) {
+    return call("cudaMemset3DAsync", Waits::no, [&] { fill_box(p, value, extent, s); });
+}
+
+}  // namespace coalesce::cudart

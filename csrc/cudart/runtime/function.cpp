@@ -1,0 +1,168 @@
+// A kernel's attributes, and its occupancy: how many of its blocks fit on a multiprocessor.
+#include <algorithm>
+
+#include "cudart/state/api.hpp"
+#include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+constexpr int max_dynamic_shared = 8, carveout = 9;  // values of cudaFuncAttribute
+constexpr int max_threads = 1024;                    // threads per block
+constexpr uint32_t first_with_clusters = 9, max_cluster_blocks = 8;
+
+struct Resources {
+    const sim::Program& program;
+    uint32_t registers;
+};
+
+Resources resources_of(Function& f) {
+    const bool check = runtime().settings.check;
+    const auto purpose = check ? analysis::Purpose::check : analysis::Purpose::run;
+    const auto& known = f.module->known.registers;
+    const auto registers = known.find(f.entry);
+    return {f.module->program(f.entry, purpose), registers == known.end() ? 0 : registers->second};
+}
+
+// Returns how many blocks fit on a multiprocessor.
+uint32_t blocks_of(Function& f, int threads, size_t dynamic) {
+    const Resources needs = resources_of(f);
+    const Runtime& rt = runtime();
+    require(threads > 0, cudaErrorInvalidValue);
+    const uint32_t most = rt.gpu.max_block_shared_bytes(), fixed = needs.program.shared_bytes;
+    if (threads > max_threads || fixed > most || dynamic > most - fixed) return 0;
+    return model::occupancy(rt.gpu, uint32_t(threads), needs.registers, fixed + uint32_t(dynamic))
+        .blocks;
+}
+
+}  // namespace
+
+CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
+    return call("cudaFuncGetAttributes", Waits::no, [&] {
+        require(a, cudaErrorInvalidValue);
+        Function& f = runtime().modules.function(host);
+        const Resources needs = resources_of(f);
+        *a = {};
+        a->sharedSizeBytes = needs.program.shared_bytes;
+        a->localSizeBytes = needs.program.local_bytes;
+        for (const auto& item : f.module->memory->items)
+            if (!item.writable) a->constSizeBytes += item.bytes.size();
+        const uint32_t most = needs.program.max_block_threads;
+        a->maxThreadsPerBlock = int(most ? std::min<uint32_t>(most, max_threads) : max_threads);
+        a->numRegs = int(needs.registers);
+        a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
+        a->maxDynamicSharedSizeBytes = int(f.max_dynamic_shared);
+        a->preferredShmemCarveout = f.carveout;
+    });
+}
+CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
+    return call("cudaFuncSetAttribute", Waits::no, [&] {
+        Function& f = runtime().modules.function(host);
+        if (attribute == max_dynamic_shared) {
+            const uint32_t most = runtime().gpu.max_block_shared_bytes();
+            require(value >= 0 && resources_of(f).program.shared_bytes + uint32_t(value) <= most,
+                    cudaErrorInvalidValue);
+            f.max_dynamic_shared = uint32_t(value);
+        } else if (attribute == carveout) {
+            require(value >= -1 && value <= 100, cudaErrorInvalidValue);
+            // This setting is stored, but has no effect. On a GPU it is a hint on how to divide the
+            // memory of a multiprocessor between L1 and shared memory. The model gives shared
+            // memory what the blocks need.
+            f.carveout = value;
+        } else {
+            print_once("coalesce: cudaFuncSetAttribute() of attribute " +
+                       std::to_string(attribute) + " is not simulated");
+            throw Failure{cudaErrorNotSupported};
+        }
+    });
+}
+// On a GPU, this is a hint on how to divide the memory of a multiprocessor between L1 and shared
+// memory. On the simulator, it has no effect: the model gives shared memory what the blocks need.
+CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
+    return call("cudaFuncSetCacheConfig", Waits::no, [&] {
+        runtime().modules.function(host);
+        require(preference >= 0 && preference <= 3, cudaErrorInvalidValue);
+    });
+}
+CUDART(cudaFuncSetSharedMemConfig)(const void* host, int) {
+    return call("cudaFuncSetSharedMemConfig", Waits::no, [&] { runtime().modules.function(host); });
+}
+CUDART(cudaFuncGetName)(const char** name, const void* host) {
+    return call("cudaFuncGetName", Waits::no, [&] {
+        require(name, cudaErrorInvalidValue);
+        *name = runtime().modules.function(host).entry.c_str();
+    });
+}
+CUDART(cudaFuncGetParamInfo)(const void* host, size_t index, size_t* offset, size_t* bytes) {
+    return call("cudaFuncGetParamInfo", Waits::no, [&] {
+        const Function& f = runtime().modules.function(host);
+        uint32_t total = 0;
+        const auto parameters = sim::lay_out_parameters(f.module->entry(f.entry), total);
+        require(index < parameters.size() && offset, cudaErrorInvalidValue);
+        *offset = parameters[index].offset;
+        if (bytes) *bytes = parameters[index].bytes;
+    });
+}
+
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, const void* host, int threads, size_t dynamic) {
+    return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", Waits::no, [&] {
+        require(blocks, cudaErrorInvalidValue);
+        *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
+    });
+}
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
+(int* blocks, const void* host, int threads, size_t dynamic, unsigned flags) {
+    return call("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Waits::no, [&] {
+        require(blocks && flags <= 1, cudaErrorInvalidValue);
+        *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
+    });
+}
+// The blocks of a cluster are in one GPC. How many multiprocessors each GPC has is not known. We
+// assume that all GPCs have equally many.
+CUDART(cudaOccupancyMaxActiveClusters)
+(int* clusters, const void* host, const LaunchConfig* config) {
+    return call("cudaOccupancyMaxActiveClusters", Waits::no, [&] {
+        require(clusters && config, cudaErrorInvalidValue);
+        KernelWork w;
+        take_attributes(w, config->attrs, config->numAttrs);
+        const model::Gpu& gpu = runtime().gpu;
+        require(gpu.major >= first_with_clusters, cudaErrorNotSupported,
+                "the simulated GPU has no clusters");
+        const Dim& block = config->blockDim;
+        const auto threads = std::max({block.x, block.y, block.z}) > max_threads
+                                 ? max_threads + 1
+                                 : int(block.count());
+        const uint64_t size = w.cluster.count();
+        const uint32_t blocks =
+            blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
+        const uint32_t all = gpu.multiprocessors, gpcs = gpu.gpcs();
+        *clusters = 0;
+        for (uint32_t i = 0; size <= max_cluster_blocks && i < gpcs; ++i)
+            *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
+    });
+}
+CUDART(cudaOccupancyMaxPotentialClusterSize)
+(int* size, const void* host, const LaunchConfig* config) {
+    return call("cudaOccupancyMaxPotentialClusterSize", Waits::no, [&] {
+        require(size && config, cudaErrorInvalidValue);
+        (void)runtime().modules.function(host);
+        *size = runtime().gpu.major >= first_with_clusters ? int(max_cluster_blocks) : 1;
+    });
+}
+CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)
+(size_t* bytes, const void* host, int blocks, int threads) {
+    return call("cudaOccupancyAvailableDynamicSMemPerBlock", Waits::no, [&] {
+        require(bytes && blocks > 0, cudaErrorInvalidValue);
+        Function& f = runtime().modules.function(host);
+        constexpr size_t unit = 128;
+        size_t fits = 0;
+        for (size_t n = 0; n <= runtime().gpu.max_block_shared_bytes(); n += unit)
+            if (blocks_of(f, threads, n) >= uint32_t(blocks)) fits = n;
+        *bytes = fits;
+    });
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,147 @@
+// Launches of kernels and of host functions.
+#include <cstring>
+
+#include "cudart/state/api.hpp"
+#include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+// Copies the arguments of a launch that come in one buffer, in the layout of the .param space.
+void copy_buffer(std::vector<std::byte>& to, void** extra) {
+    // The values of CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_BUFFER_POINTER and ..._BUFFER_SIZE.
+    constexpr uintptr_t end = 0, pointer = 1, size = 2;
+    const void* buffer = nullptr;
+    size_t bytes = 0;
+    for (; reinterpret_cast<uintptr_t>(*extra) != end; extra += 2) {
+        const auto what = reinterpret_cast<uintptr_t>(*extra);
+        require(what == pointer || what == size, cudaErrorInvalidValue);
+        if (what == pointer) buffer = extra[1];
+        if (what == size) bytes = *static_cast<const size_t*>(extra[1]);
+    }
+    require(buffer && bytes >= to.size(), cudaErrorInvalidValue,
+            "the buffer of the arguments is smaller than the kernel's parameters");
+    std::memcpy(to.data(), buffer, to.size());
+}
+
+}  // namespace
+
+KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments, size_t shared_bytes,
+                       void** extra) {
+    KernelWork w;
+    w.function = &runtime().modules.function(host);
+    w.grid = grid;
+    w.block = block;
+    require(shared_bytes <= UINT32_MAX, cudaErrorInvalidValue);
+    w.shared_bytes = uint32_t(shared_bytes);
+    uint32_t total = 0;
+    const auto parameters =
+        sim::lay_out_parameters(w.function->module->entry(w.function->entry), total);
+    w.parameters.resize(total);
+    if (total == 0) return w;
+    if (!arguments && extra) {
+        copy_buffer(w.parameters, extra);
+        return w;
+    }
+    require(arguments, cudaErrorInvalidValue,
+            "the launch passes no arguments, but the kernel has parameters");
+    for (size_t i = 0; i < parameters.size(); ++i)
+        std::memcpy(&w.parameters[parameters[i].offset], arguments[i], parameters[i].bytes);
+    return w;
+}
+
+void take_attributes(KernelWork& w, const LaunchAttribute* attributes, unsigned count) {
+    constexpr int attribute_cooperative = 2, attribute_cluster = 4;
+    require(attributes || count == 0, cudaErrorInvalidValue);
+    for (unsigned i = 0; i < count; ++i) {
+        const LaunchAttribute& a = attributes[i];
+        if (a.id == attribute_cooperative) w.cooperative = a.val.cooperative;
+        if (a.id != attribute_cluster) continue;
+        w.cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
+        require(w.cluster.count() > 0, cudaErrorInvalidValue, "the cluster has no blocks");
+    }
+}
+
+void launch_with(KernelWork w, const LaunchAttribute* attributes, unsigned count, Stream stream) {
+    take_attributes(w, attributes, count);
+    submit(std::move(w), stream);
+}
+
+namespace {
+
+void launch_on(const void* host, Dim grid, Dim block, void** arguments, size_t shared_bytes,
+               Stream stream, bool cooperative) {
+    KernelWork w = kernel_work(host, grid, block, arguments, shared_bytes);
+    w.cooperative = cooperative;
+    submit(std::move(w), stream);
+}
+
+}  // namespace
+
+CUDART(cudaLaunchKernel)(const void* f, Dim grid, Dim block, void** args, size_t shared, Stream s) {
+    return call("cudaLaunchKernel", Waits::no,
+                [&] { launch_on(f, grid, block, args, shared, s, false); });
+}
+
+CUDART(__cudaLaunchKernel)(const void* f, Dim grid, Dim block, void** args, size_t shared,
+                           Stream s) {
+    return call("cudaLaunchKernel", Waits::no,
+                [&] { launch_on(f, grid, block, args, shared, s, false); });
+}
+
+CUDART(cudaLaunchCooperativeKernel)(const void* f, Dim grid, Dim block, void** args, size_t shared,
+                                    Stream s) {
+    return call("cudaLaunchCooperativeKernel", Waits::no,
+                [&] { launch_on(f, grid, block, args, shared, s, true); });
+}
+
+CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
+    return call("cudaLaunchKernelExC", Waits::no, [&] {
+        require(c, cudaErrorInvalidValue);
+        launch_with(kernel_work(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes), c->attrs,
+                    c->numAttrs, c->stream);
+    });
+}
+
+CUDART(__cudaGetKernel)(const void** kernel, const void* host) {
+    // A module is read only at its first use, so there may be no object for the kernel yet.
+    // Therefore the handle of a kernel is the address of its host function.
+    *kernel = host;
+    return cudaSuccess;
+}
+
+CUDART(cudaGetKernel)(const void** kernel, const void* host) {
+    return call("cudaGetKernel", Waits::no, [&] {
+        runtime().modules.function(host);
+        *kernel = host;
+    });
+}
+
+CUDART(cudaGetFuncBySymbol)(const void** function, const void* host) {
+    return call("cudaGetFuncBySymbol", Waits::no, [&] {
+        runtime().modules.function(host);
+        *function = host;
+    });
+}
+
+CUDART(cudaLaunchHostFunc)(Stream stream, HostFunction function, void* data) {
+    return call("cudaLaunchHostFunc", Waits::no, [&] {
+        require(function, cudaErrorInvalidValue);
+        HostWork w;
+        w.function = function, w.data = data;
+        submit(w, stream);
+    });
+}
+
+CUDART(cudaStreamAddCallback)(Stream stream, StreamCallback callback, void* data, unsigned flags) {
+    return call("cudaStreamAddCallback", Waits::no, [&] {
+        require(callback && flags == 0, cudaErrorInvalidValue);
+        HostWork w;
+        w.callback = callback, w.data = data, w.stream = stream;
+        submit(w, stream);
+    });
+}
+
+}  // namespace coalesce::cudart

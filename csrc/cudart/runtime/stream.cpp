@@ -1,0 +1,333 @@
+// Streams, events, and the capture of streams into graphs.
+#include <algorithm>
+#include <cstring>
+
+#include "cudart/state/api.hpp"
+#include "cudart/state/graphs.hpp"
+#include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+constexpr unsigned disable_timing = 2, event_external = 1;
+constexpr int lowest_priority = 0, highest_priority = -5;
+
+Stream created(unsigned flags, int priority) {
+    require(flags <= 1, cudaErrorInvalidValue);
+    return runtime().streams.create(flags, std::clamp(priority, highest_priority, lowest_priority));
+}
+
+// Throws if the stream is being captured for a graph. CUDA does not allow the program to wait for
+// such a stream.
+void refuse_capture(const StreamRecord& stream) {
+    require(!stream.capture, cudaErrorStreamCaptureUnsupported,
+            "the host waits for a stream that is being captured into a graph");
+}
+
+void record(Event handle, Stream s, unsigned flags) {
+    Runtime& rt = runtime();
+    EventRecord& event = rt.streams.event(handle);
+    StreamRecord& stream = rt.streams.stream(s);
+    if (stream.capture && !(flags & event_external)) {
+        event.capture = stream.origin;
+        event.nodes = stream.last;
+        return;
+    }
+    submit(RecordWork{handle}, s);
+}
+
+void wait_event(Stream s, Event handle, unsigned flags) {
+    Runtime& rt = runtime();
+    EventRecord& event = rt.streams.event(handle);
+    StreamRecord& stream = rt.streams.stream(s);
+    if (!event.capture || (flags & event_external)) {
+        if (event.recorded || stream.capture) submit(WaitWork{handle}, s);
+        return;
+    }
+    // A stream that waits for an event of a captured stream joins the capture.
+    require(event.capture->capture != nullptr, cudaErrorCapturedEvent);
+    if (!stream.capture) {
+        stream.capture = event.capture->capture;
+        stream.captured = event.capture->captured;
+        stream.origin = event.capture;
+        stream.owns_capture = false;
+    }
+    require(stream.capture == event.capture->capture, cudaErrorStreamCaptureIsolation);
+    for (const Node n : event.nodes)
+        if (std::find(stream.last.begin(), stream.last.end(), n) == stream.last.end())
+            stream.last.push_back(n);
+}
+
+void leave_capture(StreamRecord& s) {
+    s.capture = nullptr;
+    s.captured.reset();
+    s.origin = nullptr;
+    s.owns_capture = true;
+    s.last.clear();
+}
+
+}  // namespace
+
+// Registers a graph that the program owns. api_graph.cpp defines this function.
+Graph keep_graph(std::shared_ptr<GraphRecord> graph);
+std::shared_ptr<GraphRecord> kept_graph(Graph graph);
+
+CUDART(cudaStreamCreate)(Stream* s) {
+    return call("cudaStreamCreate", Waits::no, [&] {
+        require(s, cudaErrorInvalidValue);
+        *s = created(0, 0);
+    });
+}
+CUDART(cudaStreamCreateWithFlags)(Stream* s, unsigned flags) {
+    return call("cudaStreamCreateWithFlags", Waits::no, [&] {
+        require(s, cudaErrorInvalidValue);
+        *s = created(flags, 0);
+    });
+}
+CUDART(cudaStreamCreateWithPriority)(Stream* s, unsigned flags, int priority) {
+    return call("cudaStreamCreateWithPriority", Waits::no, [&] {
+        require(s, cudaErrorInvalidValue);
+        *s = created(flags, priority);
+    });
+}
+CUDART(cudaStreamDestroy)(Stream s) {
+    return call("cudaStreamDestroy", Waits::no, [&] { runtime().streams.destroy(s); });
+}
+CUDART(cudaStreamSynchronize)(Stream s) {
+    return call("cudaStreamSynchronize", Waits::yes,
+                [&] { refuse_capture(runtime().streams.stream(s)); });
+}
+CUDART(cudaStreamQuery)(Stream s) {
+    return call("cudaStreamQuery", Waits::yes,
+                [&] { refuse_capture(runtime().streams.stream(s)); });
+}
+CUDART(cudaStreamWaitEvent)(Stream s, Event event, unsigned flags) {
+    return call("cudaStreamWaitEvent", Waits::no, [&] { wait_event(s, event, flags); });
+}
+CUDART(cudaStreamGetPriority)(Stream s, int* priority) {
+    return call("cudaStreamGetPriority", Waits::no, [&] {
+        require(priority, cudaErrorInvalidValue);
+        *priority = runtime().streams.stream(s).priority;
+    });
+}
+CUDART(cudaStreamGetFlags)(Stream s, unsigned* flags) {
+    return call("cudaStreamGetFlags", Waits::no, [&] {
+        require(flags, cudaErrorInvalidValue);
+        *flags = runtime().streams.stream(s).flags;
+    });
+}
+// Attributes of streams. Most of them are hints that change only the time on a GPU; the model of
+// time ignores them. The priority is stored, as by cudaStreamCreateWithPriority().
+namespace {
+
+constexpr int access_policy = 1, synchronization = 3, priority_attribute = 8, sync_domain_map = 9,
+              sync_domain = 10;
+
+void check_attribute(int number) {
+    for (const int known :
+         {access_policy, synchronization, priority_attribute, sync_domain_map, sync_domain})
+        if (number == known) return;
+    throw Failure{cudaErrorInvalidValue, "streams do not have this attribute"};
+}
+
+}  // namespace
+
+CUDART(cudaStreamSetAttribute)(Stream s, int number, const StreamAttribute* value) {
+    return call("cudaStreamSetAttribute", Waits::no, [&] {
+        StreamRecord& stream = runtime().streams.stream(s);
+        check_attribute(number);
+        require(value, cudaErrorInvalidValue);
+        if (number == access_policy)
+            print_once(
+                "coalesce: the access policy of a stream (persisting L2 accesses) is not "
+                "modelled");
+        if (number == priority_attribute) {
+            int priority = 0;
+            std::memcpy(&priority, value, sizeof priority);
+            stream.priority = std::clamp(priority, highest_priority, lowest_priority);
+        }
+        stream.attributes[number] = *value;
+    });
+}
+CUDART(cudaStreamGetAttribute)(Stream s, int number, StreamAttribute* value) {
+    return call("cudaStreamGetAttribute", Waits::no, [&] {
+        const StreamRecord& stream = runtime().streams.stream(s);
+        check_attribute(number);
+        require(value, cudaErrorInvalidValue);
+        const auto known = stream.attributes.find(number);
+        *value = known == stream.attributes.end() ? StreamAttribute{} : known->second;
+        if (number == priority_attribute)
+            std::memcpy(value, &stream.priority, sizeof stream.priority);
+    });
+}
+CUDART(cudaStreamCopyAttributes)(Stream to, Stream from) {
+    return call("cudaStreamCopyAttributes", Waits::no, [&] {
+        runtime().streams.stream(to).attributes = runtime().streams.stream(from).attributes;
+    });
+}
+// Persisting accesses are not modelled, so there is nothing to reset.
+CUDART(cudaCtxResetPersistingL2Cache)() {
+    return call("cudaCtxResetPersistingL2Cache", Waits::no, [] {});
+}
+
+CUDART(cudaStreamGetId)(Stream s, unsigned long long* id) {
+    return call("cudaStreamGetId", Waits::no, [&] {
+        require(id, cudaErrorInvalidValue);
+        *id = runtime().streams.stream(s).id;
+    });
+}
+CUDART(cudaStreamGetDevice)(Stream s, int* device) {
+    return call("cudaStreamGetDevice", Waits::no, [&] {
+        require(device, cudaErrorInvalidValue);
+        runtime().streams.stream(s);
+        *device = 0;
+    });
+}
+CUDART(cudaDeviceGetStreamPriorityRange)(int* least, int* greatest) {
+    return call("cudaDeviceGetStreamPriorityRange", Waits::no, [&] {
+        if (least) *least = lowest_priority;
+        if (greatest) *greatest = highest_priority;
+    });
+}
+
+CUDART(cudaEventCreateWithFlags)(Event* event, unsigned flags) {
+    return call("cudaEventCreateWithFlags", Waits::no, [&] {
+        require(event && flags < 8, cudaErrorInvalidValue);
+        *event = runtime().streams.create_event(flags);
+    });
+}
+CUDART(cudaEventCreate)(Event* event) {
+    return call("cudaEventCreate", Waits::no, [&] {
+        require(event, cudaErrorInvalidValue);
+        *event = runtime().streams.create_event(0);
+    });
+}
+CUDART(cudaEventDestroy)(Event event) {
+    return call("cudaEventDestroy", Waits::no, [&] { runtime().streams.destroy(event); });
+}
+CUDART(cudaEventRecord)(Event event, Stream s) {
+    return call("cudaEventRecord", Waits::no, [&] { record(event, s, 0); });
+}
+CUDART(cudaEventRecordWithFlags)(Event event, Stream s, unsigned flags) {
+    return call("cudaEventRecordWithFlags", Waits::no, [&] { record(event, s, flags); });
+}
+CUDART(cudaEventSynchronize)(Event event) {
+    return call("cudaEventSynchronize", Waits::yes,
+                [&] { require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent); });
+}
+CUDART(cudaEventQuery)(Event event) {
+    return call("cudaEventQuery", Waits::yes,
+                [&] { require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent); });
+}
+CUDART(cudaEventElapsedTime)(float* ms, Event start, Event end) {
+    return call("cudaEventElapsedTime", Waits::yes, [&] {
+        require(ms, cudaErrorInvalidValue);
+        Runtime& rt = runtime();
+        const EventRecord& a = rt.streams.event(start);
+        const EventRecord& b = rt.streams.event(end);
+        require(a.recorded && b.recorded && !((a.flags | b.flags) & disable_timing),
+                cudaErrorInvalidResourceHandle);
+        print_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
+                   std::string(rt.gpu.title) + ", not measured ones");
+        *ms = float(b.time - a.time);
+    });
+}
+
+CUDART(cudaStreamBeginCapture)(Stream s, int mode) {
+    return call("cudaStreamBeginCapture", Waits::no, [&] {
+        require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
+        StreamRecord& stream = runtime().streams.stream(s);
+        // The default stream cannot be captured.
+        require(s && s == &stream, cudaErrorStreamCaptureUnsupported);
+        require(!stream.capture, cudaErrorIllegalState);
+        stream.captured = std::make_shared<GraphRecord>();
+        stream.capture = stream.captured.get();
+        stream.origin = &stream;
+        stream.owns_capture = true;
+        stream.last.clear();
+    });
+}
+CUDART(cudaStreamBeginCaptureToGraph)
+(Stream s, Graph graph, const Node* after, const EdgeData*, size_t count, int mode) {
+    return call("cudaStreamBeginCaptureToGraph", Waits::no, [&] {
+        require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
+        StreamRecord& stream = runtime().streams.stream(s);
+        require(s && s == &stream, cudaErrorStreamCaptureUnsupported);
+        require(!stream.capture, cudaErrorIllegalState);
+        stream.captured = kept_graph(graph);
+        stream.capture = stream.captured.get();
+        stream.origin = &stream;
+        stream.owns_capture = true;
+        stream.last.assign(after, after + count);
+    });
+}
+CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
+    return call("cudaStreamEndCapture", Waits::no, [&] {
+        require(graph, cudaErrorInvalidValue);
+        Runtime& rt = runtime();
+        StreamRecord& stream = rt.streams.stream(s);
+        require(stream.capture, cudaErrorIllegalState);
+        require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
+        const std::shared_ptr<GraphRecord> made = stream.captured;
+        // The stream must have waited for all work of the streams that joined its capture.
+        bool unjoined = false;
+        rt.streams.each([&](StreamRecord& other) {
+            if (other.origin != &stream || &other == &stream) return;
+            for (const Node n : other.last) {
+                const bool used =
+                    std::any_of(made->nodes.begin(), made->nodes.end(), [&](const auto& m) {
+                        return std::find(m->after.begin(), m->after.end(), n) != m->after.end();
+                    });
+                const bool joined =
+                    std::find(stream.last.begin(), stream.last.end(), n) != stream.last.end();
+                unjoined = unjoined || !(used || joined);
+            }
+            leave_capture(other);
+        });
+        leave_capture(stream);
+        require(!unjoined, cudaErrorStreamCaptureUnjoined,
+                "a stream joined the capture of another stream, and no event joined it back before "
+                "the end");
+        *graph = keep_graph(made);
+    });
+}
+CUDART(cudaStreamIsCapturing)(Stream s, int* status) {
+    return call("cudaStreamIsCapturing", Waits::no, [&] {
+        require(status, cudaErrorInvalidValue);
+        *status = runtime().streams.stream(s).capture ? 1 : 0;
+    });
+}
+CUDART(cudaStreamGetCaptureInfo)
+(Stream s, int* status, unsigned long long* id, Graph* graph, const Node** after,
+ const EdgeData** edges, size_t* count) {
+    return call("cudaStreamGetCaptureInfo", Waits::no, [&] {
+        StreamRecord& stream = runtime().streams.stream(s);
+        require(status, cudaErrorInvalidValue);
+        *status = stream.capture ? 1 : 0;
+        if (id) *id = stream.capture ? stream.origin->id : 0;
+        if (graph) *graph = stream.capture ? keep_graph(stream.captured) : nullptr;
+        if (after) *after = stream.last.data();
+        if (edges) *edges = nullptr;
+        if (count) *count = stream.last.size();
+    });
+}
+CUDART(cudaStreamUpdateCaptureDependencies)
+(Stream s, Node* after, const EdgeData*, size_t count, unsigned flags) {
+    return call("cudaStreamUpdateCaptureDependencies", Waits::no, [&] {
+        StreamRecord& stream = runtime().streams.stream(s);
+        require(stream.capture, cudaErrorIllegalState);
+        if (flags == 1) stream.last.clear();  // replaces the dependencies instead of adding to them
+        stream.last.insert(stream.last.end(), after, after + count);
+    });
+}
+CUDART(cudaThreadExchangeStreamCaptureMode)(int* mode) {
+    return call("cudaThreadExchangeStreamCaptureMode", Waits::no, [&] {
+        require(mode && *mode >= 0 && *mode <= 2, cudaErrorInvalidValue);
+        static thread_local int current = 0;
+        std::swap(*mode, current);
+    });
+}
+
+}  // namespace coalesce::cudart

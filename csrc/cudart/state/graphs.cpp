@@ -1,0 +1,71 @@
+#include "cudart/state/graphs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cudart/state/api.hpp"
+
+namespace coalesce::cudart {
+
+Node GraphRecord::add(Work work, std::vector<Node> after) {
+    for (const Node n : after) require(has(n), cudaErrorInvalidValue);
+    auto node = std::make_unique<NodeRecord>();
+    node->work = std::move(work);
+    node->after = std::move(after);
+    node->graph = this;
+    nodes.push_back(std::move(node));
+    return nodes.back().get();
+}
+
+bool GraphRecord::has(Node node) const {
+    return std::any_of(nodes.begin(), nodes.end(), [&](const auto& n) { return n.get() == node; });
+}
+
+Node GraphRecord::of_original(Node node) const {
+    for (const auto& n : nodes)
+        if (n->original == node) return n.get();
+    return nullptr;
+}
+
+std::shared_ptr<GraphRecord> GraphRecord::clone() const {
+    auto copy = std::make_shared<GraphRecord>();
+    std::map<Node, Node> of;
+    for (const auto& n : nodes) {
+        const Node made = copy->add(n->work, {});
+        made->original = n.get();
+        made->enabled = n->enabled;
+        made->values = n->values;
+        if (auto* const child = std::get_if<GraphWork>(&made->work))
+            child->graph = child->graph->clone();
+        of[n.get()] = made;
+    }
+    for (const auto& n : nodes)
+        for (const Node before : n->after) of[n.get()]->after.push_back(of.at(before));
+    return copy;
+}
+
+std::vector<Node> GraphRecord::order() const {
+    std::vector<Node> sorted;
+    std::set<Node> done;
+    while (sorted.size() < nodes.size()) {
+        const size_t before = sorted.size();
+        for (const auto& n : nodes) {
+            if (done.contains(n.get()) || !std::all_of(n->after.begin(), n->after.end(),
+                                                       [&](Node a) { return done.contains(a); }))
+                continue;
+            sorted.push_back(n.get());
+            done.insert(n.get());
+        }
+        require(sorted.size() > before, cudaErrorInvalidValue,
+                "the nodes of the graph depend on each other in a circle");
+    }
+    return sorted;
+}
+
+void run_graph(const GraphRecord& graph, StreamRecord& stream) {
+    for (const Node n : graph.order())
+        if (n->enabled) perform(n->work, stream);
+}
+
+}  // namespace coalesce::cudart

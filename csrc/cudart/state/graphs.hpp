@@ -1,0 +1,50 @@
+// CUDA graphs. A graph has nodes, which are pieces of work (work.hpp), and their dependencies. A
+// program adds nodes by calls, or captures the work of a stream.
+//
+// To launch a graph, a program makes an executable graph of it, which is a clone. Later changes of
+// the graph do not change the executable graph. The functions are in api_graph.cpp (graphs) and
+// api_stream.cpp (capture).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cudart/abi/abi.hpp"
+#include "cudart/state/work.hpp"
+
+namespace coalesce::cudart {
+
+// A node of a graph.
+struct NodeRecord {
+    Work work;
+    std::vector<Node> after;  // the nodes that must run before this one
+    Graph graph = nullptr;
+    // The original node, if this node is in a clone of a graph.
+    Node original = nullptr;
+    bool enabled = true;
+    // For a kernel node, copies of the arguments.
+    std::vector<std::vector<std::byte>> values;
+};
+
+struct GraphRecord {
+    std::vector<std::unique_ptr<NodeRecord>> nodes;
+
+    Node add(Work work, std::vector<Node> after);
+    [[nodiscard]] std::shared_ptr<GraphRecord> clone() const;
+    // Returns the nodes in an order in which each node comes after the nodes on which it depends.
+    // Throws Failure if there is a cycle.
+    [[nodiscard]] std::vector<Node> order() const;
+    [[nodiscard]] bool has(Node node) const;
+    // Returns null if there is no such node.
+    [[nodiscard]] Node of_original(Node node) const;
+};
+
+struct ExecutableRecord {
+    std::shared_ptr<GraphRecord> graph;
+    unsigned long long flags = 0;
+};
+
+// Runs the nodes in the order of their dependencies.
+void run_graph(const GraphRecord& graph, StreamRecord& stream);
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,317 @@
+// Launches a kernel. A launch is plain (it only computes), counted or checked.
+//
+// METHOD
+// A plain launch executes the PTX. A counted launch executes the machine code and replays the
+// caches. It takes longer than a plain launch, but it also yields the modelled time. With --check,
+// all launches are checked. Otherwise the launches of each kernel with the same geometry are
+// numbered from 1. Those with the numbers 1, 2, 4, 8, ... are counted, and all others are plain. A
+// plain launch gets the modelled time of the last counted launch.
+//
+// In a counted launch with a large grid, only the first blocks are counted. Their number is the
+// number of blocks that the GPU holds at once. When all of them have ended, the remaining blocks
+// run as in a plain launch. So a first block must not wait for a remaining block. On a GPU, such a
+// wait may never end either: a remaining block starts only after one of the first blocks has ended.
+// Cooperative launches and launches with clusters are counted as a whole.
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <sstream>
+#include <tuple>
+
+#include "cudart/report/snapshots.hpp"
+#include "cudart/state/api.hpp"
+#include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
+#include "errors.hpp"
+#include "sim/run/device_print.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+using analysis::LaunchRequest;
+using analysis::Purpose;
+
+// The launches of one kernel with one geometry.
+struct Counted {
+    uint64_t launches = 0;
+    double ms = 0;  // modelled time of the last counted launch
+};
+
+Counted& counted(const KernelWork& w) {
+    using Key = std::tuple<const Function*, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                           uint32_t, uint32_t>;
+    static std::map<Key, Counted> all;
+    return all[{w.function, w.grid.x, w.grid.y, w.grid.z, w.block.x, w.block.y, w.block.z,
+                w.shared_bytes}];
+}
+
+sim::Dim3 dim(const Dim& d) { return {d.x, d.y, d.z}; }
+
+LaunchRequest request_of(const KernelWork& w) {
+    Runtime& rt = runtime();
+    LaunchRequest r;
+    r.gpu = &rt.gpu;
+    r.launch.grid = dim(w.grid);
+    r.launch.block = dim(w.block);
+    r.launch.shared_bytes = w.shared_bytes;
+    r.launch.cooperative = w.cooperative;
+    r.launch.cluster = dim(w.cluster);
+    r.launch.parameters = w.parameters;
+    const auto& registers = w.function->module->known.registers;
+    const auto known = registers.find(w.function->entry);
+    if (known != registers.end()) r.registers = known->second;
+    r.buffer_bytes = rt.memory.used();
+    return r;
+}
+
+void add_counts(KernelTotal& total, const analysis::Counts& counts, uint64_t blocks) {
+    const auto metrics = counts.metrics();
+    const auto metric = [&](const char* what, const char* kind) {
+        const auto entry = metrics.find(std::string("l1tex__t_") + what +
+                                        "_pipe_lsu_mem_global_op_" + kind + ".sum");
+        return entry == metrics.end() ? 0.0 : entry->second;
+    };
+    total.load_requests += metric("requests", "ld");
+    total.load_sectors += metric("sectors", "ld");
+    total.store_requests += metric("requests", "st");
+    total.store_sectors += metric("sectors", "st");
+    total.instructions += double(counts.executed());
+    total.blocks_counted += blocks;
+    ++total.counted;
+}
+
+// Collects what the kernel prints.
+struct PrintCollector {
+    explicit PrintCollector(sim::Launch& launch) {
+        launch.print = [this](const std::string& text) {
+            const std::lock_guard guard(mutex);
+            printed.add(text);
+        };
+    }
+    ~PrintCollector() { runtime().printed += printed.take(); }
+    std::mutex mutex;
+    sim::Printed printed;
+};
+
+// Calls f(parameter, address) for each argument that may be a pointer.
+template <class F>
+void each_pointer(const KernelWork& w, F&& f) {
+    const ModuleRecord& module = *w.function->module;
+    const auto declared = module.known.parameters.find(w.function->entry);
+    uint32_t total = 0;
+    const auto parameters = sim::lay_out_parameters(module.entry(w.function->entry), total);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+        if (parameters[i].bytes != 8) continue;
+        uint64_t address = 0;
+        std::memcpy(&address, &w.parameters[parameters[i].offset], 8);
+        const bool known = declared != module.known.parameters.end() && i < declared->second.size();
+        const DeclaredParameter unknown{"argument " + std::to_string(i), 0, ""};
+        f(known ? declared->second[i] : unknown, address);
+    }
+}
+
+// Returns the names that the kernel's source uses for allocations.
+Memory::Names names_of(const KernelWork& w) {
+    Memory::Names names;
+    each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
+        Allocation* const a = runtime().memory.find(address);
+        if (a && a->kind != Kind::variable)
+            names.try_emplace(a->address, Memory::Named{p.name, p.type, p.item_bytes});
+    });
+    return names;
+}
+
+// Adds to a message a description of the allocations of the arrays that it names.
+std::string explained(const std::string& message, const KernelWork& w) {
+    std::string text = message;
+    each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
+        const Allocation* const a = runtime().memory.find(address);
+        if (a && message.find("`" + p.name + "`") != std::string::npos)
+            text += "\n  `" + p.name + "` is in " + a->described();
+        const std::string freed = runtime().memory.freed_at(address);
+        if (!freed.empty() && message.find("no texture or surface object") != std::string::npos)
+            text += "\n  `" + p.name + "` was destroyed: it was " + freed;
+        if (!a && !freed.empty() && message.find("outside every array") != std::string::npos)
+            text += "\n  `" + p.name + "` points into memory that was freed: " + freed;
+        if (!a && freed.empty() && !in_arena(address) && address > 65536 &&
+            message.find("outside every array") != std::string::npos && p.item_bytes)
+            text += "\n  `" + p.name + "` points to memory of the host, which kernels cannot use";
+    });
+    return text;
+}
+
+// Lets the kernel continue after reads near an array, and reports them.
+struct OutsideReadReport {
+    OutsideReadReport(sim::Launch& launch, const KernelWork& w) : work(w) {
+        // The page of a freed allocation can still be read, but such a read is always a mistake.
+        reads.forbidden = [](uint64_t address) {
+            return !runtime().memory.freed_at(address).empty();
+        };
+        launch.outside_reads = &reads;
+    }
+    ~OutsideReadReport() {
+        if (reads.count)
+            runtime().report.add_outside_reads(*work.function, explained(reads.first, work),
+                                               reads.count);
+    }
+    const KernelWork& work;
+    sim::OutsideReads reads;
+};
+
+// Runs the launch. If it throws, the exception becomes the permanent error.
+void run(const KernelWork& w, const std::function<void()>& body) {
+    Runtime& rt = runtime();
+    const auto fail = [&](Error error, const std::string& message) {
+        rt.fault = error;
+        rt.fault_returned = false;
+        rt.report.failure = explained(message, w);
+        std::fflush(stdout);
+        std::fprintf(stderr, "coalesce: %s\n", rt.report.failure.c_str());
+    };
+    try {
+        body();
+    } catch (const MemoryFault& e) {
+        const bool misaligned = std::strstr(e.what(), "not a multiple of");
+        fail(misaligned ? cudaErrorMisalignedAddress : cudaErrorIllegalAddress, e.what());
+    } catch (const UnsupportedInstruction& e) {
+        fail(cudaErrorNotSupported, e.what());
+    } catch (const LaunchError& e) {
+        const bool assertion = std::strstr(e.what(), "ssert");
+        fail(assertion ? cudaErrorAssert : cudaErrorLaunchFailure, e.what());
+    }
+}
+
+double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total) {
+    Runtime& rt = runtime();
+    const sim::Program& program = module.program(w.function->entry, Purpose::count);
+    LaunchRequest request = request_of(w);
+    request.counts = request.caches = true;
+    const bool together = w.cooperative || program.has_clusters || w.cluster.count() > 1;
+    if (!together) request.first_rounds = 1;
+    analysis::prepare(program, request);
+    const uint64_t blocks = request.launch.block_count(), all = request.launch.grid.count();
+    PrintCollector prints(request.launch);
+    OutsideReadReport outside(request.launch, w);
+    double ms = 0;
+    run(w, [&] {
+        const auto result = analysis::launch(program, request, rt.memory.address_space(names_of(w)),
+                                             module.counted_code(program));
+        add_counts(total, *result.counts, blocks);
+        ms = result.time ? result.time->ms : 0;
+        if (!result.time) total.no_time = result.counts->not_modelled();
+        if (blocks == all) return;
+        const sim::Program& plain = module.program(w.function->entry, Purpose::run);
+        LaunchRequest rest = request_of(w);
+        rest.launch.print = request.launch.print;
+        rest.launch.outside_reads = request.launch.outside_reads;
+        analysis::prepare(plain, rest);
+        rest.launch.blocks.emplace(all - blocks);
+        std::iota(rest.launch.blocks->begin(), rest.launch.blocks->end(), blocks);
+        (void)analysis::launch(plain, rest, rt.memory.address_space(names_of(w)), nullptr);
+    });
+    total.machine_code = module.why_ptx.find(w.function->entry) == module.why_ptx.end();
+    if (!total.machine_code) total.why_ptx = module.why_ptx[w.function->entry];
+    return ms;
+}
+
+void run_plainly(const KernelWork& w, ModuleRecord& module) {
+    const sim::Program& program = module.program(w.function->entry, Purpose::run);
+    LaunchRequest request = request_of(w);
+    analysis::prepare(program, request);
+    PrintCollector prints(request.launch);
+    OutsideReadReport outside(request.launch, w);
+    run(w, [&] {
+        (void)analysis::launch(program, request, runtime().memory.address_space(names_of(w)),
+                               nullptr);
+    });
+}
+
+void run_checked(const KernelWork& w, ModuleRecord& module) {
+    Runtime& rt = runtime();
+    const sim::Program& program = module.program(w.function->entry, Purpose::check);
+    LaunchRequest request = request_of(w);
+    request.check.emplace();
+    analysis::prepare(program, request);
+    PrintCollector prints(request.launch);
+    run(w, [&] {
+        auto result =
+            analysis::launch(program, request, rt.memory.address_space(names_of(w)), nullptr);
+        for (analysis::Finding& f : result.checked->findings) {
+            std::istringstream more(explained(f.title, w).substr(f.title.size()));
+            for (std::string line; std::getline(more >> std::ws, line);) f.details.push_back(line);
+        }
+        rt.report.add(*w.function, *result.checked, program);
+        for (const analysis::Finding& f : result.checked->findings) {
+            using analysis::FindingKind;
+            if (f.warning) continue;
+            if (f.kind == FindingKind::stopped) rt.fault = cudaErrorLaunchFailure;
+            if (f.kind == FindingKind::out_of_bounds || f.kind == FindingKind::use_after_free)
+                rt.fault = cudaErrorIllegalAddress;
+        }
+    });
+}
+
+}  // namespace
+
+void validate(const KernelWork& w) {
+    Runtime& rt = runtime();
+    ModuleRecord& module = *w.function->module;
+    require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidConfiguration,
+            "the launch has no blocks, or its blocks have no threads");
+    require(w.shared_bytes <= w.function->max_dynamic_shared, cudaErrorInvalidValue,
+            "a launch with more than 48 KiB of dynamic shared memory needs cudaFuncSetAttribute("
+            "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");
+    try {
+        const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;
+        const sim::Program& program = module.program(w.function->entry, purpose);
+        LaunchRequest request = request_of(w);
+        request.launch.cooperative = false;
+        analysis::prepare(program, request);
+        const uint32_t shared = program.shared_bytes + w.shared_bytes;
+        const auto occupancy =
+            model::occupancy(rt.gpu, uint32_t(w.block.count()), request.registers, shared);
+        if (occupancy.blocks == 0) throw Failure{cudaErrorLaunchOutOfResources};
+        if (!w.cooperative) return;
+        request.launch.cooperative = true;
+        try {
+            analysis::prepare(program, request);
+        } catch (const LaunchError& e) {
+            print_once(std::string("coalesce: ") + e.what());
+            throw Failure{cudaErrorCooperativeLaunchTooLarge};
+        }
+    } catch (const UnsupportedInstruction& e) {
+        print_once("coalesce: kernel " + w.function->name + " cannot be simulated: " + e.what());
+        rt.report.failure = e.what();
+        throw Failure{cudaErrorNotSupported};
+    } catch (const LaunchError& e) {
+        throw Failure{cudaErrorInvalidConfiguration, std::string("a launch failed: ") + e.what()};
+    }
+}
+
+double launch(const KernelWork& w) {
+    Runtime& rt = runtime();
+    if (rt.fault) return 0;  // nothing runs after a fault
+    ModuleRecord& module = *w.function->module;
+    KernelTotal& total = rt.report.kernel(*w.function);
+    ++total.launches;
+    total.blocks += w.grid.count();
+    keep_snapshot(w, total.launches);
+    Counted& known = counted(w);
+    if (rt.settings.check) {
+        each_pointer(w, [&](const DeclaredParameter&, uint64_t address) {
+            rt.memory.use_unwaited(address);
+        });
+        run_checked(w, module);
+    } else if (std::has_single_bit(++known.launches)) {
+        known.ms = run_counted(w, module, total);
+    } else {
+        run_plainly(w, module);
+    }
+    total.ms += known.ms;
+    return known.ms;
+}
+
+}  // namespace coalesce::cudart

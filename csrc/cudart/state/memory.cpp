@@ -1,0 +1,278 @@
+#include "cudart/state/memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cudart/state/api.hpp"
+#include "cudart/state/runtime.hpp"
+#include "round_up.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+constexpr uint64_t page = 4096, object_alignment = 256;
+constexpr size_t max_freed = 100'000;
+
+std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
+
+void* map(void* at, uint64_t bytes, int protection) {
+    const int fixed = at ? MAP_FIXED : 0;
+    void* const got = mmap(at, round_up(bytes, page), protection,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    if (got == MAP_FAILED) throw Failure{cudaErrorMemoryAllocation};
+    return got;
+}
+
+}  // namespace
+
+void reserve_arena() {
+    // This call may fail, for example because the range is in use or `ulimit -v` limits the
+    // process. The result is not tested, because the simulated addresses can be used even then.
+    mmap(reinterpret_cast<void*>(arena_base), arena_bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+}
+
+std::string Allocation::described() const {
+    if (kind == Kind::variable) return "the variable `" + name + "` of " + bytes_text(bytes);
+    return "the " + bytes_text(bytes) + " of " + function + "() number " + std::to_string(number) +
+           runtime().place_of(caller);
+}
+
+Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags) {
+    function = called(function);
+    check_room(bytes, function);
+    Allocation a;
+    const bool object = kind == Kind::object;
+    a.address = object ? next_object_ : next_;
+    a.bytes = bytes;
+    a.kind = kind;
+    a.flags = flags;
+    a.function = function;
+    a.number = ++count_;
+    a.caller = caller();
+    a.owner = runtime().contexts.owner();
+    a.name = std::string(function) + " number " + std::to_string(a.number);
+    if (object)
+        next_object_ += round_up(bytes, object_alignment);
+    else
+        next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
+    if (next_ > arena_base + arena_bytes || next_object_ > sim::objects_end)
+        throw Failure{cudaErrorMemoryAllocation};
+    auto* const own = reinterpret_cast<void*>(a.address);
+    a.host = static_cast<std::byte*>(map(a.readable_by_host() ? own : nullptr,
+                                         std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
+    if (checked_) {
+        a.undefined = std::make_unique<bool[]>(bytes);
+        // The host can write to pinned and managed memory without a call of this library. So it is
+        // not known which bytes are still uninitialized, and all of them count as initialized.
+        std::memset(a.undefined.get(), kind == Kind::device || kind == Kind::array, bytes);
+    }
+    used_ += bytes;
+    stale_ = true;
+    return allocations_.emplace(a.address, std::move(a)).first->second;
+}
+
+void Memory::check_room(uint64_t bytes, const char* function) const {
+    const uint64_t free = total() - std::min(total(), used_);
+    if (bytes <= free) return;
+    // A program may try smaller sizes until one fits, so only the first failure is reported.
+    static bool reported = false;
+    if (!std::exchange(reported, true))
+        print_once("coalesce: " + std::string(function) + "() failed: the program asked for " +
+                   bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
+                   " are free. (The simulated GPU has at most half of this computer's memory.)");
+    throw Failure{cudaErrorMemoryAllocation};
+}
+
+void Memory::take(uint64_t bytes) {
+    check_room(bytes, called("cuMemCreate"));
+    used_ += bytes;
+}
+
+Allocation& Memory::add(Allocation a) {
+    stale_ = true;
+    return allocations_.insert_or_assign(a.address, std::move(a)).first->second;
+}
+
+void Memory::remove(uint64_t address) {
+    allocations_.erase(address);
+    stale_ = true;
+}
+
+void Memory::free(uint64_t address, bool of_host, const char* function) {
+    const auto entry = allocations_.find(address);
+    function = called(function);
+    if (entry == allocations_.end()) {
+        const std::string before = freed_at(address);
+        Allocation* const inside = find(address);
+        throw Failure{
+            cudaErrorInvalidValue,
+            !before.empty() ? std::string(function) +
+                                  "() was called with memory that was freed before: " + before
+            : inside
+                ? std::string(function) + "() was called with a pointer into the middle of " +
+                      inside->described()
+                : std::string(function) +
+                      "() was called with a pointer to memory that was not allocated with CUDA"};
+    }
+    Allocation& a = entry->second;
+    const bool freed_here =
+        of_host ? a.kind == Kind::pinned : a.kind == Kind::device || a.kind == Kind::managed;
+    if (!freed_here)
+        throw Failure{cudaErrorInvalidValue, std::string(function) + "() was called with " +
+                                                 a.described() + ", which " + function +
+                                                 "() does not free"};
+    release(address);
+}
+
+void Memory::release(uint64_t address) {
+    const auto entry = allocations_.find(address);
+    if (entry == allocations_.end()) return;
+    const Allocation& a = entry->second;
+    if (a.readable_by_host())
+        map(reinterpret_cast<void*>(a.address), std::max<uint64_t>(a.bytes, 1), PROT_NONE);
+    else
+        munmap(a.host, round_up(std::max<uint64_t>(a.bytes, 1), page));
+    used_ -= a.bytes;
+    freed_[address] = {a.bytes, a.described()};
+    if (freed_.size() > max_freed) freed_.erase(freed_.begin());
+    allocations_.erase(entry);
+    stale_ = true;
+}
+
+void Memory::free_all(Context owner) {
+    std::vector<uint64_t> own;
+    for (const auto& [address, a] : allocations_)
+        if (a.number && a.kind != Kind::mapped && a.owner == owner) own.push_back(address);
+    for (const uint64_t address : own) release(address);
+}
+
+uint64_t Memory::reserve(uint64_t bytes, uint64_t alignment) {
+    const uint64_t start = round_up(next_, alignment);
+    if (bytes > arena_base + arena_bytes - start) throw Failure{cudaErrorMemoryAllocation};
+    next_ = round_up(start + bytes + sim::guard_gap, sim::guard_gap);
+    return start;
+}
+
+Allocation* Memory::find(uint64_t address) {
+    const auto after = allocations_.upper_bound(address);
+    if (after == allocations_.begin()) return nullptr;
+    Allocation& a = std::prev(after)->second;
+    // The address just after the last byte does not belong to the allocation. An allocation of 0
+    // bytes is treated as if it had one byte, so that its own address belongs to it.
+    return address - a.address < std::max<uint64_t>(a.bytes, 1) ? &a : nullptr;
+}
+
+Allocation* Memory::find(const void* pointer) { return find(reinterpret_cast<uint64_t>(pointer)); }
+
+std::string Memory::freed_at(uint64_t address) const {
+    const auto after = freed_.upper_bound(address);
+    if (after == freed_.begin()) return "";
+    const auto& [start, freed] = *std::prev(after);
+    return address - start < std::max<uint64_t>(freed.bytes, 1) ? freed.description : "";
+}
+
+Memory::View Memory::view(const void* pointer, uint64_t bytes, const char* what) {
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    if (bytes == 0) return {static_cast<std::byte*>(const_cast<void*>(pointer)), nullptr, 0};
+    if (Allocation* const a = find(address)) {
+        if (bytes > a->end() - address)
+            throw Failure{cudaErrorInvalidValue, std::string(what) + " goes " +
+                                                     bytes_text(address + bytes - a->end()) +
+                                                     " past the end of " + a->described()};
+        return {a->host + (address - a->address), a, address - a->address};
+    }
+    if (in_arena(address)) {
+        const std::string before = freed_at(address);
+        throw Failure{
+            cudaErrorInvalidValue,
+            std::string(what) + (before.empty() ? " is not in any allocation of the device"
+                                                : " was freed: " + before)};
+    }
+    if (!pointer && bytes) throw Failure{cudaErrorInvalidValue, std::string(what) + " is null"};
+    return {static_cast<std::byte*>(const_cast<void*>(pointer)), nullptr, 0};
+}
+
+void Memory::define(const View& to, uint64_t bytes) {
+    if (to.allocation && to.allocation->undefined)
+        std::memset(to.allocation->undefined.get() + to.offset, 0, bytes);
+}
+
+void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
+    if (!to.allocation || !to.allocation->undefined) return;
+    if (from.allocation && from.allocation->undefined)
+        std::memmove(to.allocation->undefined.get() + to.offset,
+                     from.allocation->undefined.get() + from.offset, bytes);
+    else
+        define(to, bytes);
+}
+
+void Memory::use_unwaited(uint64_t address) {
+    const Allocation* const a = find(address);
+    // Variables are omitted, because they may not begin at the start of a page.
+    if (checked_ && a && a->number && a->readable_by_host()) unwaited_.insert(a->address);
+}
+
+void Memory::guard_unwaited(bool guarded) {
+    if (guarded == guarded_ || (guarded && unwaited_.empty())) return;
+    for (const uint64_t address : unwaited_) {
+        const Allocation* const a = find(address);
+        if (!a || a->address != address) continue;
+        mprotect(reinterpret_cast<void*>(address), round_up(std::max<uint64_t>(a->bytes, 1), page),
+                 guarded ? PROT_NONE : PROT_READ | PROT_WRITE);
+    }
+    guarded_ = guarded;
+}
+
+const Allocation* Memory::release_unwaited(uint64_t address) {
+    const Allocation* const a = find(address);
+    if (!guarded_ || !a || !unwaited_.contains(a->address)) return nullptr;
+    guard_unwaited(false);
+    unwaited_.erase(a->address);
+    guard_unwaited(true);
+    return a;
+}
+
+void Memory::after_module(uint64_t end) {
+    next_ = std::max(next_, round_up(end + sim::guard_gap, sim::guard_gap));
+}
+
+sim::AddressSpace& Memory::address_space(const Names& names) {
+    if (!stale_ && names == names_) return space_;
+    space_ = {};
+    for (const auto& [address, a] : allocations_) {
+        sim::Buffer b;
+        b.name = a.name;
+        b.address = address;
+        b.bytes = a.bytes;
+        b.host = a.host;
+        b.writable = a.writable;
+        b.undefined = a.undefined.get();
+        const auto named = names.find(address);
+        if (named != names.end()) {
+            b.name = named->second.name;
+            if (named->second.item_bytes) {
+                b.item_bytes = named->second.item_bytes;
+                b.shape = {int64_t(a.bytes / b.item_bytes)};
+                b.type = named->second.type;
+            }
+        }
+        space_.add_at(std::move(b));
+    }
+    names_ = names;
+    stale_ = false;
+    return space_;
+}
+
+uint64_t Memory::total() const {
+    struct sysinfo machine{};
+    sysinfo(&machine);
+    return std::min(runtime().gpu_bytes(), uint64_t{machine.totalram} * machine.mem_unit / 2);
+}
+
+}  // namespace coalesce::cudart

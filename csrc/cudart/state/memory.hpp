@@ -1,0 +1,160 @@
+// The memory that a program has allocated: device, pinned and managed memory.
+//
+// METHOD
+// When the library is loaded, it reserves one range of the process's address space. All allocations
+// have addresses in this range. The addresses of device memory are not mapped: its data are
+// elsewhere, where the simulator accesses them. So the host can store device pointers and compute
+// with them. But if the host reads or writes through a device pointer, the program stops with a
+// message (signals.cpp). Pinned and managed memory is mapped at its address, so that host and
+// kernels can use it. Addresses are not reused, so that the use of a pointer after cudaFree() is
+// detected. The handles of texture and surface objects are addresses in another range, which the
+// host never reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cudart/abi/abi.hpp"
+#include "cudart/state/contexts.hpp"
+#include "sim/memory/address_space.hpp"
+
+namespace coalesce::cudart {
+
+inline constexpr uint64_t arena_base = 0x6000'0000'0000;
+inline constexpr uint64_t arena_bytes = uint64_t{8} << 40;
+
+enum class Kind : uint8_t {
+    device,
+    managed,
+    pinned,
+    registered,
+    variable,
+    array,   // a CUDA array or mipmapped array (arrays.hpp)
+    object,  // a texture or surface object (arrays.hpp)
+    mapped,  // memory of cuMemMap() (driver_virtual.cpp)
+};
+
+// A range of simulated addresses, and the data there.
+struct Allocation {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    // The data. For device memory, this address differs from `address`.
+    std::byte* host = nullptr;
+    Kind kind = Kind::device;
+    bool writable = true;  // whether kernels may write to the allocation
+    unsigned flags = 0;    // the flags of cudaHostAlloc() or a similar function
+    Context owner = nullptr;
+    uint64_t number = 0;  // number of the allocation, from 1
+    const char* function = "";
+    // The return address of the call that made the allocation.
+    void* caller = nullptr;
+    // The name of the variable. For other allocations, it is made from the function and the number.
+    std::string name;
+    // In a checked run, whether each byte is undefined. Null means that all bytes are defined.
+    std::unique_ptr<bool[]> undefined;
+    [[nodiscard]] uint64_t end() const { return address + bytes; }
+    [[nodiscard]] bool readable_by_host() const {
+        return kind == Kind::managed || kind == Kind::pinned || kind == Kind::registered;
+    }
+    [[nodiscard]] std::string described() const;
+};
+
+// All allocations of the program.
+class Memory {
+  public:
+    // Makes an allocation. Throws Failure{cudaErrorMemoryAllocation} if memory is exhausted.
+    Allocation& allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags = 0);
+    // Registers memory that belongs to the program, or a variable of a module.
+    Allocation& add(Allocation allocation);
+    void free(uint64_t address, bool of_host, const char* function);
+    // Frees an allocation that is known to be of the right kind.
+    void release(uint64_t address);
+    void remove(uint64_t address);  // memory must be registered with add()
+    void free_all(Context owner);   // variables stay allocated
+
+    // Returns the allocation that contains an address, or null.
+    [[nodiscard]] Allocation* find(const void* pointer);
+    [[nodiscard]] Allocation* find(uint64_t address);
+    // Describes the freed allocation that contained this address. Returns an empty text if there
+    // was none.
+    [[nodiscard]] std::string freed_at(uint64_t address) const;
+    // Returns where the host can access `bytes` bytes at a pointer that a call received. If the
+    // pointer is in an allocation, this is the allocation's data. Otherwise it is the pointer
+    // itself. Throws Failure if the bytes exceed the allocation. Also throws Failure if the pointer
+    // is in the reserved range but in no allocation. `what` names the pointer in messages.
+    struct View {
+        std::byte* host;
+        Allocation* allocation;  // null for the program's own memory
+        uint64_t offset;
+    };
+    View view(const void* pointer, uint64_t bytes, const char* what);
+    // Marks bytes of an allocation as defined.
+    static void define(const View& to, uint64_t bytes);
+    // Marks the bytes of `to` as defined if the bytes of `from` are defined.
+    static void copy_defined(const View& to, const View& from, uint64_t bytes);
+
+    // Reduces the free memory of the simulated GPU by `bytes`. Call this for memory that is
+    // allocated elsewhere. Throws Failure{cudaErrorMemoryAllocation} if there is not enough.
+    void take(uint64_t bytes);
+    void give_back(uint64_t bytes) { used_ -= bytes; }
+    // Returns the start of a range of addresses that no allocation will get.
+    [[nodiscard]] uint64_t reserve(uint64_t bytes, uint64_t alignment);
+
+    // The variables of the next module start at the address that next_module() returns.
+    [[nodiscard]] uint64_t next_module() const { return next_; }
+    void after_module(uint64_t end);
+
+    // Returns all allocations as buffers of a launch. `names` maps the address of an allocation to
+    // the name of the kernel's parameter for which it is passed.
+    struct Named {
+        std::string name, type;
+        uint32_t item_bytes = 0;
+        bool operator==(const Named&) const = default;
+    };
+    using Names = std::map<uint64_t, Named>;
+    [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
+
+    // For checked runs: marks pinned or managed memory that the GPU may use until the host waits
+    // for the GPU. If the host accesses marked memory before it has waited for the GPU, the access
+    // is detected (signals.cpp).
+    void use_unwaited(uint64_t address);
+    void guard_unwaited(bool guarded);
+    void forget_unwaited() { unwaited_.clear(); }
+    // Makes memory that use_unwaited() has marked accessible to the host again. Returns null if the
+    // address is in no such memory.
+    [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
+
+    [[nodiscard]] uint64_t used() const { return used_; }
+    // Returns the size of the simulated GPU's memory, but at most half of this machine's memory.
+    [[nodiscard]] uint64_t total() const;
+    [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
+    void keep_undefined() { checked_ = true; }
+
+  private:
+    void check_room(uint64_t bytes, const char* function) const;
+
+    std::map<uint64_t, Allocation> allocations_;
+    struct Freed {
+        uint64_t bytes;
+        std::string description;
+    };
+    std::map<uint64_t, Freed> freed_;
+    std::set<uint64_t> unwaited_;
+    bool guarded_ = false;
+    sim::AddressSpace space_;
+    Names names_;
+    bool stale_ = true, checked_ = false;
+    uint64_t next_ = arena_base, next_object_ = sim::objects_base;
+    uint64_t used_ = 0, count_ = 0;
+};
+
+// Reserves the range of addresses.
+void reserve_arena();
+[[nodiscard]] inline bool in_arena(uint64_t address) { return address - arena_base < arena_bytes; }
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,124 @@
+#include "cudart/state/runtime.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "cudart/report/signals.hpp"
+#include "cudart/state/api.hpp"
+#include "cudart/state/arrays.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+
+std::string setting(const char* name, const char* otherwise = "") {
+    const char* const value = std::getenv(name);
+    return value ? value : otherwise;
+}
+
+Settings settings_of_environment() {
+    return {setting("COALESCE_PROGRAM_GPU", "h200"),
+            setting("COALESCE_PROGRAM_CODE"),
+            setting("COALESCE_PROGRAM_REPORT"),
+            setting("COALESCE_PROGRAM_KEEP"),
+            setting("COALESCE_PROGRAM_LAUNCHES", "first"),
+            setting("COALESCE_PROGRAM_CHECK") == "1",
+            setting("COALESCE_PROGRAM_HELPER")};
+}
+
+const model::Gpu& gpu_named(const std::string& name) {
+    if (const model::Gpu* const gpu = model::find_gpu(name)) return *gpu;
+    std::fprintf(stderr, "coalesce: there is no simulated GPU `%s`; the H200 is used\n",
+                 name.c_str());
+    return *model::find_gpu("h200");
+}
+
+bool made = false;
+
+// Runs at the end of the process, after main() and the destructors of static objects.
+__attribute__((destructor)) void finish() {
+    if (!made) return;
+    Runtime& rt = runtime();
+    rt.waited();
+    if (rt.settings.check) {
+        report_unchecked_error();
+        // After a fault, cudaFree() fails, too.
+        for (const auto& [address, a] : rt.memory.all())
+            if (!rt.fault && a.number && a.kind != Kind::registered &&
+                a.function != binding_function)
+                rt.report.add_mistake("leak", a.described() + " were not freed", a.caller);
+    }
+    write_report();
+}
+
+__attribute__((constructor)) void start() {
+    reserve_arena();
+    end_with_parent();
+    watch_signals();
+}
+
+}  // namespace
+
+Runtime::Runtime() : settings(settings_of_environment()), gpu(gpu_named(settings.gpu)) {
+    if (settings.check) memory.keep_undefined();
+    made = true;
+}
+
+void write_report() {
+    if (!made) return;
+    const Runtime& rt = runtime();
+    if (!rt.settings.report.empty()) rt.report.write(rt.settings.report);
+}
+
+Runtime& runtime() {
+    static auto* const one = new Runtime;
+    return *one;
+}
+
+uint64_t Runtime::gpu_bytes() const {
+    // The memory of each GPU in GB, from the documents that model/gpu.cpp cites.
+    struct {
+        std::string_view name;
+        uint64_t gb;
+    } constexpr sizes[] = {{"h200", 141}, {"h100", 80}, {"a100", 80},    {"v100", 16},
+                           {"t4", 16},    {"l4", 24},   {"rtx3090", 24}, {"rtx4090", 24}};
+    for (const auto& size : sizes)
+        if (size.name == gpu.name) return size.gb * 1'000'000'000;
+    return uint64_t{16} << 30;
+}
+
+std::string Runtime::place_of(void* address) const {
+    const auto [object, offset] = object_of(address);
+    if (object.empty()) return "";
+    // The parent process replaces this address in the report by the file and the line, if the
+    // program was compiled with debug information.
+    char text[32];
+    std::snprintf(text, sizeof text, "+0x%llx", static_cast<unsigned long long>(offset));
+    return settings.check ? " <" + object + text + ">" : "";
+}
+
+void Runtime::waited() {
+    memory.guard_unwaited(false);
+    memory.forget_unwaited();
+    if (!printed.empty()) {
+        std::fwrite(printed.data(), 1, printed.size(), stdout);
+        std::fflush(stdout);
+        printed.clear();
+    }
+}
+
+void Runtime::reset() {
+    contexts.reset_primary();
+    fault = cudaSuccess;
+    fault_returned = false;
+}
+
+void print_once(const std::string& text) {
+    static auto* const printed = new std::set<std::string>;
+    if (!printed->insert(text).second) return;
+    std::fflush(stdout);
+    std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+}  // namespace coalesce::cudart

@@ -1,0 +1,86 @@
+#include "cudart/state/streams.hpp"
+
+#include <algorithm>
+
+#include "cudart/state/api.hpp"
+#include "cudart/state/graphs.hpp"
+#include "cudart/state/runtime.hpp"
+
+namespace coalesce::cudart {
+
+namespace {
+constexpr unsigned non_blocking = 1;
+}
+
+StreamRecord& Streams::stream(Stream handle) {
+    // Handles 0, 1 and 2 are null, cudaStreamLegacy and cudaStreamPerThread.
+    if (reinterpret_cast<uintptr_t>(handle) <= 2) return legacy_;
+    if (!streams_.contains(handle))
+        throw Failure{cudaErrorInvalidResourceHandle,
+                      "the stream was not created by cudaStreamCreate(), or it was destroyed"};
+    return *handle;
+}
+
+EventRecord& Streams::event(Event handle) {
+    if (!events_.contains(handle))
+        throw Failure{cudaErrorInvalidResourceHandle,
+                      "the event was not created by cudaEventCreate(), or it was destroyed"};
+    return *handle;
+}
+
+Stream Streams::create(unsigned flags, int priority) {
+    auto made = std::make_unique<StreamRecord>();
+    made->id = ++count_;
+    made->flags = flags;
+    made->priority = priority;
+    made->owner = runtime().contexts.owner();
+    return *streams_.insert(made.release()).first;
+}
+
+void Streams::destroy(Stream handle) {
+    stream(handle);
+    require(streams_.erase(handle) == 1, cudaErrorInvalidResourceHandle);
+    delete handle;
+}
+
+Event Streams::create_event(unsigned flags) {
+    auto made = std::make_unique<EventRecord>();
+    made->flags = flags;
+    made->owner = runtime().contexts.owner();
+    return *events_.insert(made.release()).first;
+}
+
+void Streams::destroy(Event handle) {
+    event(handle);
+    events_.erase(handle);
+    delete handle;
+}
+
+void Streams::destroy_all(Context owner) {
+    std::erase_if(streams_, [&](Stream s) { return s->owner == owner ? (delete s, true) : false; });
+    std::erase_if(events_, [&](Event e) { return e->owner == owner ? (delete e, true) : false; });
+}
+
+void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
+    // Work in the default stream waits for earlier work in all other streams. Work in other streams
+    // waits for earlier work in the default stream. Streams that were created as non-blocking are
+    // an exception.
+    double start = stream.clock;
+    if (&stream == &legacy_) {
+        for (const Stream s : streams_)
+            if (!(s->flags & non_blocking)) start = std::max(start, s->clock);
+    } else if (!(stream.flags & non_blocking)) {
+        start = std::max(start, legacy_.clock);
+    }
+    double& busy = engines_[size_t(engine)];
+    if (engine != Engine::none) start = std::max(start, busy);
+    stream.clock = start + ms;
+    if (engine != Engine::none) busy = stream.clock;
+}
+
+void Streams::join_all() {
+    for (const Stream s : streams_) legacy_.clock = std::max(legacy_.clock, s->clock);
+    for (const Stream s : streams_) s->clock = legacy_.clock;
+}
+
+}  // namespace coalesce::cudart

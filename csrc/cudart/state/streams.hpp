@@ -1,0 +1,84 @@
+// Streams and events, with modelled clocks.
+//
+// METHOD
+// All work of a stream is executed immediately, in the order of the calls. CUDA allows this order
+// for every program. Time is modelled separately. Each stream has a clock, and so has each engine
+// of the GPU (kernels, copies to the GPU, copies from it). Work starts when its stream and its
+// engine are free, and ends after its modelled time. Thus copies overlap with kernels of other
+// streams. Kernels run one after another, because the model does not let several kernels share the
+// GPU.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "cudart/abi/abi.hpp"
+#include "cudart/state/contexts.hpp"
+
+namespace coalesce::cudart {
+
+using StreamAttribute = std::array<char, 64>;  // cudaLaunchAttributeValue
+
+// A stream.
+struct StreamRecord {
+    uint64_t id = 0;
+    unsigned flags = 0;
+    int priority = 0;
+    double clock = 0;  // modelled time in ms
+    Context owner = nullptr;
+    std::map<int, StreamAttribute> attributes;  // the key is the number in cudaLaunchAttributeID
+    // The following members are for a stream that is being captured.
+    GraphRecord* capture = nullptr;
+    bool owns_capture = true;  // false: the stream joined the capture through an event
+    bool invalidated = false;
+    StreamRecord* origin = nullptr;
+    std::vector<Node> last;  // the nodes on which the next captured node depends
+    std::shared_ptr<GraphRecord> captured;
+};
+
+// An event. If it was recorded in a captured stream, it stands for nodes of the graph.
+struct EventRecord {
+    unsigned flags = 0;
+    bool recorded = false;
+    double time = 0;  // modelled time in ms
+    Context owner = nullptr;
+    // The captured stream in which the event was recorded; null if there is none.
+    StreamRecord* capture = nullptr;
+    std::vector<Node> nodes;
+};
+
+// The parts of the GPU that execute work at the same time.
+enum class Engine : uint8_t { none, kernels, to_device, to_host };
+
+class Streams {
+  public:
+    StreamRecord& stream(Stream handle);  // throws Failure if there is no such stream
+    EventRecord& event(Event handle);
+    Stream create(unsigned flags, int priority);
+    void destroy(Stream handle);
+    Event create_event(unsigned flags);
+    void destroy(Event handle);
+    void destroy_all(Context owner);
+
+    // Models work of `ms` milliseconds on an engine.
+    void pass(StreamRecord& stream, Engine engine, double ms);
+    // Sets the clock of the default stream to the latest of all clocks.
+    void join_all();
+    template <class F>
+    void each(F&& f) {
+        for (const Stream s : streams_) f(*s);
+    }
+
+  private:
+    std::set<Stream> streams_;
+    std::set<Event> events_;
+    StreamRecord legacy_;
+    double engines_[4] = {};
+    uint64_t count_ = 0;
+};
+
+}  // namespace coalesce::cudart

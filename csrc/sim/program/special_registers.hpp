@@ -1,0 +1,26 @@
+// The simulated special registers of PTX, such as %tid.x. To add one, add a row to
+// special_registers.inc and its value to uniform_value().
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace coalesce::sim {
+
+enum class Special : uint8_t {
+    unknown,  // a register that is not simulated
+#define COALESCE_SPECIAL(name, spelling) name,
+#include "sim/program/special_registers.inc"
+#undef COALESCE_SPECIAL
+};
+
+struct Warp;
+
+// Returns the value of a special register that is the same in all lanes of a warp. Registers that
+// differ between the lanes, such as tid_x and laneid, are read in ops_move.cpp.
+[[nodiscard]] uint64_t uniform_value(const Warp& warp, Special which);
+
+// Returns the register of that name, or `unknown` if the register is not simulated.
+[[nodiscard]] Special special_named(std::string_view name);
+
+}  // namespace coalesce::sim

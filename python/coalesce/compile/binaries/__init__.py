@@ -1,0 +1,1 @@
+"""What the compiler wrote: cubins, executables, their disassembly and debug information."""

@@ -1,0 +1,1 @@
+"""Profiles and comparisons as text, HTML and plain data."""

@@ -1,0 +1,155 @@
+"""Shows a comparison as text: a table, then a diff that has only lines with different costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from coalesce.profiling.comparison_data import Row, same_cost
+from coalesce.profiling.report import text as profile_text
+from coalesce.profiling.report.text import BAD, BOLD, FAINT, GOOD, launch, source_line
+from coalesce.profiling.rows.accesses import Line
+from coalesce.render import tables
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coalesce.profiling.comparison_data import ComparisonData
+    from coalesce.profiling.data import ProfileData
+
+# A line of the baseline, and the same line of the other profile; see Comparison.lines.
+Pair = tuple[Line | None, Line | None]
+
+# The largest widths of the columns, including the gap before them.
+_NAME, _VALUE, _CHANGE = 34, 15, 12
+
+
+def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
+    """Yield the parts of the text: the table, and a diff with the baseline for each profile."""
+    for name, profile in zip(comparison.names, comparison.profiles, strict=True):
+        yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
+        if (note := estimated(profile)) is not None:
+            yield Text(f"  {note}", BOLD)
+    # If not all profiles fit, further tables show the rest, each beside the baseline.
+    fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
+    others = range(1, len(comparison.profiles))
+    for start in range(0, len(others), fit):
+        yield Text()
+        yield _table(comparison, others[start : start + fit])
+    for i in others:
+        yield from _lines(comparison, i, width)
+
+
+def _table(comparison: ComparisonData, chosen: Sequence[int]) -> Table:
+    names = [_fit(name) for name in comparison.names]
+    table = tables.table(["", names[0]], right=names)
+    for i in chosen:
+        table.add_column(names[i], justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+    for row in comparison.rows():
+        if all(row.values[i] is None for i in (0, *chosen)):
+            continue
+        cells = [Text(row.name), Text(shown(comparison, row, 0))]
+        for i in chosen:
+            style = {True: GOOD, False: BAD, None: FAINT}[row.better(i)]
+            cells += [Text(shown(comparison, row, i)), Text(change(row, i), style)]
+        table.add_row(*cells)
+    return table
+
+
+def _fit(name: str) -> str:
+    return name if len(name) < _VALUE else f"{name[: _VALUE - 2]}…"
+
+
+def _lines(comparison: ComparisonData, i: int, width: int) -> Iterator[Text]:
+    names = comparison.names
+    pairs = comparison.lines(i)
+    if not pairs:
+        return
+    yield Text()
+    listed = changed(pairs)
+    if not listed:
+        yield Text(unchanged(names[0], names[i], len(pairs)), FAINT)
+        return
+    yield Text(f"Lines of {names[0]} (-) and {names[i]} (+)", BOLD)
+    for pair in listed:
+        for mark, line in zip("-+", pair, strict=True):
+            if line is not None:
+                yield from source_line(line, width, 0, mark, sentences=False)
+
+    if note := left_out(len(pairs) - len(listed)):
+        yield Text(note, FAINT)
+
+
+def changed(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return only the pairs whose two lines have different costs."""
+    return [(a, b) for a, b in pairs if a is None or b is None or not same_cost(a, b)]
+
+
+def unchanged(first: str, other: str, lines: int) -> str:
+    """Return a sentence which says that every line has the same cost in both profiles.
+
+    `first` and `other` are the names of the two profiles. `lines` is the number of lines that
+    access memory.
+    """
+    which = "The one line that accesses" if lines == 1 else f"All {lines} lines that access"
+    return f"{which} memory cost{'s' * (lines == 1)} the same in {first} and {other}."
+
+
+def left_out(lines: int) -> str:
+    """Return a sentence which says that `lines` lines are not shown, because their costs are equal.
+
+    If `lines` is 0, return "".
+    """
+    if lines == 1:
+        return "1 line with the same cost in both is not shown."
+    return f"{lines} lines with the same cost in both are not shown." if lines else ""
+
+
+def estimated(profile: ProfileData) -> str | None:
+    """Return a sentence that says how many blocks were simulated for an estimated profile.
+
+    Return None if the profile is not estimated, because all blocks were counted.
+    """
+    if profile.estimate is None:
+        return None
+    from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")
+    return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the standard errors."
+
+
+def shown(comparison: ComparisonData, row: Row, i: int) -> str:
+    """Return the i-th value of a row as text. Estimates begin with ``"~"``."""
+    text = value(row.values[i])
+    guess = comparison.profiles[i].estimate is not None and row.values[i] is not None
+    return f"~{text}" if guess else text
+
+
+def value(number: float | None) -> str:
+    """Return a number of a row as text: ``"1,234"``, ``"2.5"``, or ``"-"`` for None."""
+    if number is None:
+        return "-"
+    if isinstance(number, int) or number >= 1000:
+        return f"{number:,.0f}"
+    return f"{number:.4g}"
+
+
+def change(row: Row, i: int) -> str:
+    """Return how the i-th value of a row differs from the first: ``"32x less"``, ``"the same"``."""
+    first, now = row.values[0], row.values[i]
+    if first is None or now is None:
+        return ""
+    if first == now:
+        return "the same"
+    if "%" in row.name:
+        return f"{now - first:{'+.0f' if abs(now - first) >= 1 else '+.1g'}} points"
+    if not first:
+        return "new"
+    if not now:
+        return "gone"
+    factor = max(first, now) / min(first, now)
+    word = "less" if now < first else "more"
+    if factor < 1.1:
+        return f"{abs(now - first) / first:.1%} {word}"
+    return f"{factor:.3g}x {word}" if factor < 1000 else f"{factor:,.0f}x {word}"

@@ -1,0 +1,1 @@
+"""What a profile says about a row, and about the whole kernel."""

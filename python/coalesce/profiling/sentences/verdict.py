@@ -1,0 +1,213 @@
+"""Makes the verdict of a profile: for each memory, a sentence that names the worst line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coalesce.profiling.rows.accesses import KINDS, TOLERANCE, Access, number
+from coalesce.profiling.rows.grouping import Errors
+from coalesce.profiling.sentences.advice import shares_words, split, wasteful
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of all accesses of one kind to one memory, such as all global loads.
+
+    The property ``name`` is the memory and the kind: ``"global load"``. ``wasteful`` says whether
+    the cost is clearly higher than needed.
+
+    Attributes
+    ----------
+    space, kind : str
+        The memory and the kind of access, as in `Access`.
+    requests : int
+        How often a warp accessed the memory.
+    cost : int
+        For global memory, the number of 32-byte sectors that were moved. For shared memory, the
+        number of wavefronts, which are the cycles of shared memory.
+    needed : int
+        The smallest `cost` that would be enough for these requests.
+    bytes_used, bytes_moved : int
+        The bytes that the lanes asked for, and the bytes of the sectors. Both are 0 for shared
+        memory.
+    error : float
+        The standard error of `cost`, if only a sample of the blocks was simulated. Otherwise 0.
+    unit : str
+        The unit of `cost`: ``"sectors"`` or ``"wavefronts"``.
+    per_request, needed_per_request : float
+        `cost` and `needed`, divided by the requests.
+
+    Examples
+    --------
+    >>> p = coalesce.profile("matmul", a, b, variant="naive")
+    >>> load = p.totals()[0]
+    >>> load.name, load.unit
+    ('global load', 'sectors')
+    """
+
+    space: str
+    kind: str
+    requests: int
+    cost: int
+    needed: int
+    bytes_used: int
+    bytes_moved: int
+    error: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The memory and the kind of access: ``"global load"``."""
+        return f"{self.space} {KINDS.get(self.kind, self.kind)}"
+
+    @property
+    def unit(self) -> str:
+        """The unit of `cost`: ``"sectors"`` or ``"wavefronts"``."""
+        return "wavefronts" if self.space == "shared" else "sectors"
+
+    @property
+    def wasteful(self) -> bool:
+        """Whether the cost is clearly higher than `needed`."""
+        return self.cost > TOLERANCE * self.needed
+
+    @property
+    def per_request(self) -> float:
+        """The average cost of a request, in sectors or wavefronts."""
+        return self.cost / self.requests
+
+    @property
+    def needed_per_request(self) -> float:
+        """`needed` divided by `requests`."""
+        return self.needed / self.requests
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of the verdict. `wasteful` says whether the sentence is about waste."""
+
+    wasteful: bool
+    text: str
+
+
+def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Total]:
+    """Return the sums of the accesses, one for each memory and kind of access.
+
+    The order is the same as in Nsight Compute's tables. `errors` is a function that returns the
+    standard error of a sum. It is None if no counts were estimated from a sample.
+    """
+    groups: dict[tuple[int, int], list[Access]] = {}
+    for access in accesses:
+        place = (_SPACES.index(access.space), _ORDER.index(access.kind))
+        groups.setdefault(place, []).append(access)
+    return [
+        Total(
+            space=group[0].space,
+            kind=group[0].kind,
+            requests=sum(a.requests for a in group),
+            cost=sum(a.cost for a in group),
+            needed=sum(a.needed for a in group),
+            bytes_used=sum(a.bytes_used for a in group),
+            bytes_moved=sum(a.bytes_moved for a in group),
+            error=0.0 if errors is None else errors(_indices(group), group[0].unit),
+        )
+        for _, group in sorted(groups.items())
+    ]
+
+
+def _indices(accesses: Sequence[Access]) -> list[int]:
+    return [i.index for access in accesses for i in access.instructions]
+
+
+_SPACES = ("global", "generic", "shared", "local")
+_ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "atomic")
+
+
+def verdict(accesses: Sequence[Access]) -> list[Sentence]:
+    """Return a sentence for each memory that the kernel accesses.
+
+    Sentences about waste come first.
+    """
+    findings = []
+    for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
+        chosen = [a for a in accesses if a.space in spaces]
+        if chosen:
+            findings.append(finding(chosen))
+    if any(a.space == "local" for a in accesses):
+        findings.append(_local(accesses))
+    if not findings:
+        findings.append(Sentence(False, "No access to global or shared memory."))
+    return sorted(findings, key=lambda f: not f.wasteful)
+
+
+def _global(accesses: Sequence[Access]) -> Sentence:
+    if not _wasteful(accesses):
+        # A copy by the copy engine is much larger than a request of a warp.
+        of_warps = [a for a in accesses if not a.kind.startswith("tma_")]
+        averaged, unit = (of_warps, "request") if of_warps else (accesses, "TMA copy")
+        each = sum(a.cost for a in averaged) / sum(a.requests for a in averaged)
+        sectors = f"{number(each)} sector{'s' * (number(each) != '1')}"
+        few = (
+            "nearly as few as possible" if any(a.excess for a in accesses) else "as few as possible"
+        )
+        return Sentence(False, f"Global memory: {sectors} per {unit}, {few}.")
+    return Sentence(
+        True,
+        f"Global memory takes {_factor(accesses, 'sectors')} it needs; {_worst_access(accesses)}.",
+    )
+
+
+def _shared(accesses: Sequence[Access]) -> Sentence:
+    if not _wasteful(accesses):
+        return Sentence(False, "Shared memory: no bank conflicts.")
+    worst = max(accesses, key=lambda a: a.excess)
+    has = "has no bank conflicts, but" if split(worst) else f"has {_conflicts(worst)} and"
+    return Sentence(
+        True,
+        f"Shared memory {has} takes {_factor(accesses, 'wavefronts')} it needs; "
+        f"{_worst_access(accesses)}.",
+    )
+
+
+def _conflicts(access: Access) -> str:
+    ways = number(access.conflict)
+    if shares_words(access):
+        return f"atomics in which {ways} lanes{' on average' * ('.' in ways)} update the same word"
+    return f"{ways}-way bank conflicts" + " on average" * ("." in ways)
+
+
+def _local(accesses: Sequence[Access]) -> Sentence:
+    local = sum(a.sectors for a in accesses if a.space == "local")
+    everything = sum(a.sectors for a in accesses)
+    return Sentence(
+        True,
+        f"Local memory takes {local / everything:.0%} of the sectors. It holds arrays that "
+        "a thread indexes at run time, and spilled registers.",
+    )
+
+
+def _wasteful(accesses: Sequence[Access]) -> bool:
+    """Whether an access can be improved enough to change the total."""
+    excess, cost = sum(a.excess for a in accesses), sum(a.cost for a in accesses)
+    return any(wasteful(a) for a in accesses) and excess >= 0.01 * cost
+
+
+def _factor(accesses: Sequence[Access], unit: str) -> str:
+    """Return "3 times the sectors" or "4% more sectors than", to be continued with "it needs"."""
+    factor = sum(a.cost for a in accesses) / sum(a.needed for a in accesses)
+    if factor < 1.095:
+        return f"{factor - 1:.0%} more {unit} than"
+    return (
+        f"{'twice' if abs(factor - 2) < 0.05 else f'{number(round(factor, 1))} times'} the {unit}"
+    )
+
+
+def _worst_access(accesses: Sequence[Access]) -> str:
+    """Say which access causes the largest part of the excess."""
+    worst = max(accesses, key=lambda a: a.excess)
+    share = worst.excess / sum(a.excess for a in accesses)
+    part = "all" if share > 0.995 else f"{share:.0%}"
+    kind = KINDS.get(worst.kind, worst.kind)
+    what = worst.name[len(kind) + 1 :]
+    return (
+        f"{part} of the excess comes from the {kind}{f' of {what}' * bool(what)} in {worst.place}"
+    )

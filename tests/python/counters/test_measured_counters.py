@@ -1,0 +1,212 @@
+"""Measured counters beside predictions: parsing the output of ncu, and its error messages."""
+
+from __future__ import annotations
+
+import pickle
+import stat
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce.arrays import devices
+from coalesce.arrays.devices import GpuStatus
+from coalesce.profiling.hardware import ncu as profiling_ncu
+
+LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+TIME = "gpu__time_duration.sum"
+
+OUTPUT = """\
+==PROF== Connected to process 4711 (/usr/bin/python3.11)
+==PROF== Profiling "naive": 0%....50%....100% - 9 passes
+"ID","Process ID","Kernel Name","Grid Size","a.sum","b.pct","c.sum","d.ratio"
+"","","","","sector","%","ns","n/a"
+"0","4711","naive","(2, 2, 1)","1,234,567","12.500000","2656.000000","n/a"
+==PROF== Disconnected
+"""
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    """Pretend that there is a GPU."""
+    monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("ok", "1 GPU"))
+
+
+@pytest.fixture
+def p():
+    a = np.ones((64, 64), np.float32)
+    return coalesce.profile("matmul", a, a, variant="naive")
+
+
+def fake_ncu(tmp_path, body):
+    """Write a program that replaces ncu; `body` can use `metrics`, `log` and `rest`."""
+    program = tmp_path / "ncu"
+    text = f"""\
+        #!{sys.executable}
+        import pickle, subprocess, sys
+        at = sys.argv.index
+        metrics = sys.argv[at("--metrics") + 1].split(",")
+        log = open(sys.argv[at("--log-file") + 1], "w")
+        rest = sys.argv[at("--metrics") + 2:]
+        def table(values):
+            print("==PROF== Profiling", file=log)
+            for row in (["ID", *values], [""] * (1 + len(values)), ["0", *values.values()]):
+                print(",".join('"%s"' % cell for cell in row), file=log)
+        """
+    program.write_text(textwrap.dedent(text) + textwrap.dedent(body))
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    return program
+
+
+def test_the_table_is_read():
+    assert profiling_ncu.parse(OUTPUT) == [
+        {"ID": 0, "Process ID": 4711, "a.sum": 1234567, "b.pct": 12.5, "c.sum": 2656}
+    ]
+    assert profiling_ncu.parse("==ERROR== nothing") == []
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_counters_beside_predictions(p, tmp_path):
+    ncu = fake_ncu(
+        tmp_path,
+        f"""\
+        launch = pickle.load(open(rest[-1] + "/launch.pickle", "rb"))
+        assert rest[1:3] == ["-m", "coalesce.profiling.hardware.ncu"]
+        assert (launch.grid, launch.block) == ((2, 2, 1), (32, 32, 1))
+        assert launch.arguments[0].shape == (64, 64)
+        values = {{name: "{p.metrics()[LOADS]}" for name in metrics if name == "{LOADS}"}}
+        table(values | {{"{TIME}": "4000.000000"}})
+        """,
+    )
+    counters = p.measured_counters(ncu=ncu)
+    assert dict(counters) == {LOADS: p.metrics()[LOADS], TIME: 4000}
+    assert counters.mismatches == {}
+    assert counters.predicted == p.metrics()
+    text = repr(counters)
+    assert "NVIDIA H200" in text
+    assert "All 1 exact predictions equal the hardware's counters." in text
+    assert text.count("[1]") == 2  # a note below the table gives the reason
+    assert f"[1] {p.inexact[TIME]}" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_a_difference_shows(p, tmp_path, check_html):
+    ncu = fake_ncu(tmp_path, f"table({{'{LOADS}': '1'}})\n")
+    counters = p.measured_counters(ncu=ncu)
+    assert counters.mismatches == {LOADS: (p.metrics()[LOADS], 1)}
+    assert "1 of 1 exact predictions differ" in repr(counters)
+    check_html(counters._repr_html_())
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_metrics_the_gpu_does_not_have_are_left_out(p, tmp_path):
+    ncu = fake_ncu(
+        tmp_path,
+        f"""\
+        if "{TIME}" in metrics:
+            sys.exit("==ERROR== Failed to find metric {TIME}")
+        table({{"{LOADS}": "7"}})
+        """,
+    )
+    assert dict(p.measured_counters(ncu=ncu)) == {LOADS: 7}
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_no_permission(p, tmp_path):
+    ncu = fake_ncu(
+        tmp_path,
+        """\
+        print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+              "Performance Counters on the target device 0.", file=log)
+        sys.exit(1)
+        """,
+    )
+    with pytest.raises(coalesce.DeviceUnavailable, match="NVreg_RestrictProfilingToAdminUsers=0"):
+        p.measured_counters(ncu=ncu)
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_other_failures_show_the_message_of_ncu(p, tmp_path):
+    ncu = fake_ncu(tmp_path, 'sys.exit("==ERROR== The application returned an error code (9).")\n')
+    with pytest.raises(coalesce.LaunchError, match=r"status 1(.|\n)*error code \(9\)"):
+        p.measured_counters(ncu=ncu)
+    with pytest.raises(coalesce.DeviceUnavailable, match="does not exist"):
+        p.measured_counters(ncu=tmp_path / "nothing")
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_no_ncu(p, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(profiling_ncu, "_PLACES", (str(tmp_path / "*/ncu"),))
+    with pytest.raises(coalesce.DeviceUnavailable, match=r"not found on the PATH(.|\n)*no GPU"):
+        p.measured_counters()
+    (tmp_path / "2025.3").mkdir()
+    assert profiling_ncu.find(fake_ncu(tmp_path / "2025.3", ""))
+    assert profiling_ncu.find() == str(tmp_path / "2025.3" / "ncu")
+
+
+def test_without_a_gpu_nothing_is_kept_for_another_launch(monkeypatch):
+    monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("no driver", "there is none"))
+    x = np.ones(32, np.float32)
+    source = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+    assert coalesce.Kernel(source, device="sim").profile(1, 32, x)._launch is None
+
+
+def test_no_gpu(p, monkeypatch):
+    monkeypatch.setattr(devices, "gpu_status", lambda: GpuStatus("no driver", "there is none"))
+    with pytest.raises(coalesce.DeviceUnavailable, match=r"no driver(.|\n)*counts of the profile"):
+        p.measured_counters()
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_the_launch_can_be_repeated_elsewhere():
+    source = '#include "by.h"\ntemplate <int n> __global__ void add(float* x, float by) {\n'
+    source += "    if (threadIdx.x < n) x[threadIdx.x] += TIMES * by;\n}"
+    headers, options = {"by.h": "#define TIMES N"}, ["-DN=3"]
+    x = np.zeros(32, np.float32)
+    kernel = coalesce.Kernel(source, "add<16>", options, headers=headers, device="sim")
+    p = kernel.profile(1, 32, x, 2.0)
+    again = pickle.loads(pickle.dumps(p._launch))
+    assert not again.arguments[0].any()  # the array is unchanged
+    again.run(device="sim")
+    np.testing.assert_array_equal(again.arguments[0], x)
+    assert x.sum() == 16 * 6
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_only_arrays_that_are_read_and_written_are_kept_for_another_launch():
+    source = """extern "C" __global__ void step(float* sum, const float* x, float* out) {
+        sum[threadIdx.x] += x[threadIdx.x];
+        out[threadIdx.x] = 2 * x[threadIdx.x];
+    }"""
+    arrays = [np.full(32, value, np.float32) for value in (1, 2, 3)]
+    p = coalesce.Kernel(source, device="sim").profile(1, 32, *arrays)
+    shared = [np.shares_memory(*pair) for pair in zip(p._launch.arguments, arrays, strict=True)]
+    assert shared == [False, True, True]
+    np.testing.assert_array_equal(p._launch.arguments[0], 1)
+    np.testing.assert_array_equal(arrays[0], 3)
+
+
+@pytest.mark.usefixtures("a_gpu")
+def test_ncu_that_does_not_end(p, tmp_path):
+    ncu = fake_ncu(tmp_path, "import time; time.sleep(60)\n")
+    with pytest.raises(coalesce.LaunchError, match=r"longer than 0\.5 seconds"):
+        p.measured_counters(ncu=ncu, timeout=0.5)
+
+
+def test_on_a_gpu(device):
+    if device != "cuda":
+        pytest.skip("needs --device cuda")
+    a = np.ones((256, 256), np.float32)
+    p = coalesce.profile("transpose", a, variant="tiled", device=device)
+    assert p.measured_ms > 0
+    assert p.modelled_ms > 0
+    try:
+        counters = p.measured_counters()
+    except coalesce.DeviceUnavailable as missing:
+        pytest.skip(str(missing))
+    assert counters[LOADS] == p.metrics()[LOADS]
+    assert not counters.mismatches

@@ -1,0 +1,64 @@
+"""Links of pages, and paths in comments, lead to files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/*.md", "docs/*.py", "notebooks/*.md", "notebooks/**/[0-9]*.py")
+    for page in ROOT.glob(pattern)
+)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".py":  # In a notebook only the text cells have links; a script has none.
+        text = "\n".join(line for line in text.splitlines() if line.startswith("# "))
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:|#", target):
+            continue  # a link to another site, or within the page
+        path = page.parent / target.partition("#")[0]
+        assert path.exists(), f"{page.relative_to(ROOT)} links to {target}, which does not exist"
+
+
+def test_paths_in_comments_exist() -> None:
+    """A path with the folder that it begins with, such as csrc/model/gpu.cpp, names a file."""
+    path = re.compile(
+        r"(?<![\w/.-])(?:csrc|python/coalesce|tests|tools|docs|benchmarks)/[\w/.-]+"
+        r"\.(?:[ch]pp|inc|cuh?|h|py|md|npz|json|cmake|sh)\b"
+    )
+    sources = ("*.[ch]pp", "*.inc", "*.cu", "*.cuh", "*.py", "*.sh", "CMakeLists.txt")
+    pages = ("README.md", "docs/architecture.md", "docs/adding_an_instruction.md", "docs/goals.md")
+    files = [ROOT / page for page in pages]
+    for folder in ("csrc", "python", "tests", "tools", "docs", "benchmarks"):
+        files += [file for pattern in sources for file in (ROOT / folder).rglob(pattern)]
+    absent = {
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in files
+        for name in path.findall(file.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists()
+    }
+    assert len(files) > 500
+    assert not absent
+
+
+def test_every_picture_is_shown_somewhere() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES if page.suffix == ".md")
+    for picture in sorted((ROOT / "docs" / "pictures").glob("*.svg")):
+        assert f"pictures/{picture.name})" in text, picture.name
+
+
+def test_every_lesson_has_a_place() -> None:
+    order = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    index = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
+    for lesson in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        assert f"lessons/{lesson.stem}\n" in order
+        assert f"({lesson.name})" in index
