@@ -280,6 +280,8 @@ CUDRIVER(cuCtxDisablePeerAccess)(Context) {
                        [&] { throw Failure{cudaErrorPeerAccessNotEnabled}; });
 }
 FORWARD(cuCtxSetLimit, cudaDeviceSetLimit, (int limit, size_t value), (limit, value))
+FORWARD(cuCtxGetSharedMemConfig, cudaDeviceGetSharedMemConfig, (int* config), (config))
+FORWARD(cuCtxSetSharedMemConfig, cudaDeviceSetSharedMemConfig, (int config), (config))
 FORWARD(cuCtxGetCacheConfig, cudaDeviceGetCacheConfig, (int* preference), (preference))
 FORWARD(cuCtxSetCacheConfig, cudaDeviceSetCacheConfig, (int preference), (preference))
 FORWARD(cuCtxGetStreamPriorityRange, cudaDeviceGetStreamPriorityRange, (int* least, int* greatest),

@@ -210,6 +210,17 @@ CUDART(cudaDeviceGetCacheConfig)(int* preference) {
         *preference = cache_preference;
     });
 }
+// The banks of shared memory are 4 bytes wide on every simulated GPU, whatever a program asks for.
+CUDART(cudaDeviceSetSharedMemConfig)(int config) {
+    return call("cudaDeviceSetSharedMemConfig", Waits::no,
+                [&] { require(config >= 0 && config <= 2, cudaErrorInvalidValue); });
+}
+CUDART(cudaDeviceGetSharedMemConfig)(int* config) {
+    return call("cudaDeviceGetSharedMemConfig", Waits::no, [&] {
+        require(config, cudaErrorInvalidValue);
+        *config = 1;  // cudaSharedMemBankSizeFourByte
+    });
+}
 CUDART(cudaDeviceGetLimit)(size_t* value, int limit) {
     return call("cudaDeviceGetLimit", Waits::no, [&] {
         require(value && limits().contains(limit), cudaErrorUnsupportedLimit);

@@ -3,52 +3,57 @@
 nvcc comes with a CUDA toolkit, or with the wheels of ``pip install '.[programs]'``. It needs a host
 compiler (g++).
 
-The cache of compiled kernels also keeps executables. The key of an entry depends on the source's
-path and text, the options and the compilers. The entry also has a digest of each header that the
-user wrote. If such a header has changed, the program is compiled again.
+The cache of compiled kernels also keeps executables. The module `program_inputs` finds what an
+executable depends on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from coalesce._core import CompileError
-from coalesce.compile import cache, pathfinder
+from coalesce.compile import cache, pathfinder, program_inputs
 from coalesce.compile.binaries.executables import code_of
 from coalesce.compile.runtime_library import CLOSED, LIBRARIES, REPLACED, library, link_libraries
 
-_OLDER_NAMES = Path(__file__).with_name("device_headers") / "cuda12.h"
-_TEXTURE_REFERENCES = Path(__file__).with_name("device_headers") / "texture_references.h"
+_OLDER_NAMES = Path(__file__).parent / "device_headers" / "older"  # read before CUDA's headers
+_SOURCES = (".cu", ".c", ".cc", ".cxx", ".cpp", ".c++", ".C")  # the endings that nvcc compiles
+_PLAIN = re.compile(r"[\w./+~@-]+", re.ASCII)
+_SEPARATE = (
+    "{} needs separate compilation (nvcc -rdc=true), which the simulator does not support: kernels "
+    "may not launch kernels, and not call device functions of other files. Put these functions "
+    "into a header, or into the file of the kernel"
+)
 _INSTALL = "install it with pip install '.[programs]', or put the nvcc of a CUDA toolkit 13 on PATH"
 _LINKED_CLOSED = re.compile(rf"-l(?:{'|'.join(CLOSED)})\w*")
 # Functions and headers of these libraries in the errors of compilers and linkers.
+_CLOSED = "|".join(CLOSED)
 _UNKNOWN = re.compile(
-    rf"""undefined reference to `((?:{"|".join(CLOSED)})\w+)'"""
-    rf"""|identifier "((?:{"|".join(CLOSED)})\w+)" is undefined"""
-    rf"""|\W((?:{"|".join(CLOSED)})\w+)\W+was not declared"""
-    rf"""|error: ((?:{"|".join(CLOSED)})\w*\.h): No such file"""
+    rf"""undefined reference to `((?:{_CLOSED})\w+)'|error: ((?:{_CLOSED})\w*\.h): No such file"""
 )
+_UNDECLARED = re.compile(
+    rf"""identifier "((?:{_CLOSED})\w+)" is undefined|\W((?:{_CLOSED})\w+)\W+was not declared"""
+)
+_CUBLAS = LIBRARIES / "include" / "cublas_v2.h"
 _GRAPHICS = re.compile(r"undefined reference to `(cu(?:GL|EGL|VDPAU)\w+)'")
 
 
 class _NeedsLibraryError(LookupError):
     """The program needs a closed library. `file` replaces a part of this library."""
 
-    def __init__(self, file: Path, function: str, library: str) -> None:
-        super().__init__(
-            f"{function}() of {library}, which coalesce's replacement for {library} does not have"
-        )
+    def __init__(self, file: Path, message: str) -> None:
+        super().__init__(message)
         self.file = file
 
 
@@ -103,83 +108,204 @@ def build(
     CompileError
         The program does not compile. The message is the compiler's log.
     LookupError
-        nvcc is not installed, or the program needs a library that cannot be simulated.
+        nvcc is not installed, or the program needs something that cannot be simulated.
     """
     paths = [Path(source).resolve() for source in sources]
-    program = nvcc()
     # A closed library would be linked if it is on this machine, but could not run.
     options = [word for word in options if not _LINKED_CLOSED.fullmatch(word)]
-    words = _words(f"{arch}", options, debug=debug)
-    texts = [[str(path), _text_of(path)] for path in paths]
-    own = [_text_of(file) for file in (_OLDER_NAMES, _TEXTURE_REFERENCES, *REPLACED.values())]
-    key = cache.key_of("program", 4, *own, texts, words, _identity(program))
-    known = cache.load(key)
-    if known is not None and known[1] is not None and _are_unchanged(known[2]["headers"]):
-        return Built(known[1], json.loads(known[0]), known[2]["log"])
-    made, headers = _compile_as_needed(program, paths, options, arch=arch, debug=debug)
-    read = [text for _, text in texts] + [_text_of(header) for header in headers]
-    code = code_of(made.executable, arch, "\n".join(read))
-    notes = {"headers": [[str(h), _digest(h)] for h in headers], "log": made.log}
-    cache.store(key, json.dumps(code), made.executable, notes)
-    return Built(made.executable, code, made.log)
-
-
-def _compile_as_needed(
-    program: str, paths: Sequence[Path], options: Sequence[str], *, arch: int, debug: bool
-) -> tuple[Built, list[Path]]:
-    """Compile and link a program.
-
-    If an error shows that the program needs something more, compile again with it: one of this
-    package's replacements for a library, one of this package's headers, or the architecture sm_90a.
-    """
-    included = [_OLDER_NAMES]
-    texts = [_text_of(path) for path in paths]
-    # A program that calls cublasCreate() certainly needs the replacement of cuBLAS.
-    replaced = [file for word, file in REPLACED.items() if any(f"{word}Create" in t for t in texts)]
-    name = f"{arch}"
+    if not any('"' in str(path) for path in paths):  # ptxas cannot read such a name of a file
+        options = ["-lineinfo", *options]
+    needs = _Needs(f"{arch}")
     while True:
-        words = _words(name, options, debug=debug)
+        with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
+            compiler = _Compiler(nvcc(), Path(folder), paths[0])
+            words = [*needs.words(), *(["-g"] if debug else []), *options]
+            made = _attempt(compiler, paths, words, arch, needs)
+        if isinstance(made, Built):
+            return made
+        needs = made
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What a program needs of the compiler. An error of an earlier attempt has shown it."""
+
+    arch: str  # the architecture: wgmma and setmaxnreg need 90a instead of 90
+    references: bool = False  # this package's texture references
+
+    def words(self) -> list[str]:
+        """Return the compiler's options."""
+        return [
+            *("-cudart", "shared", "-no-compress", f"-I{_OLDER_NAMES}"),
+            *("-gencode", f"arch=compute_{self.arch},code=[compute_{self.arch},sm_{self.arch}]"),
+            *(["-DCOALESCE_TEXTURE_REFERENCES"] if self.references else []),
+        ]
+
+    def more(self, log: str) -> _Needs | None:
+        """Return what the program needs according to the log of an attempt. None: nothing new."""
+        if "texture is not a template" in log and not self.references:
+            return replace(self, references=True)
+        if f"not supported on .target 'sm_{self.arch}'" in log and self.arch == "90":
+            return replace(self, arch="90a")  # whose code runs on compute capability 9.0 only
+        return None
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """nvcc with a folder for its temporary files. Its errors name the file `user`."""
+
+    program: str
+    folder: Path
+    user: Path
+
+    def run(self, words: Sequence[str]) -> tuple[bytes, bytes]:
+        """Run nvcc and return what it wrote to stdout and stderr. If it fails, raise its error."""
+        environment = {**os.environ, "TMPDIR": str(self.folder)}
         try:
-            objects = [_replacement(program, file, f"{arch}", paths[0]) for file in replaced]
-            return _compile(program, paths, words, included, objects)
+            process = subprocess.Popen(
+                [self.program, *self._more_headers(), *words],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LookupError(f"CUDA's compiler {self.program} does not start: {error}") from None
+        with process:
+            try:
+                out, log = process.communicate()
+            except BaseException:  # end the processes that nvcc has started, too
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        if process.returncode != 0:
+            raise _error(self.user, (out + log).decode(errors="replace"))
+        return out, log
+
+    def _more_headers(self) -> list[str]:
+        """Return the options for headers that are not among nvcc's headers."""
+        # -idirafter: this package's headers are used only if cuBLAS's own headers are missing.
+        options = ["-Xcompiler", f"-idirafter,{LIBRARIES / 'include'}"]
+        if not (self.root / "include" / "nvrtc.h").is_file() and (
+            header := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
+        ):
+            options.append(f"-I{Path(header).parent}")
+        return options
+
+    @property
+    def root(self) -> Path:
+        return Path(self.program).resolve().parent.parent
+
+    def libraries(self) -> list[str]:
+        """Return the options for linking: the folders of libraries, and NVRTC."""
+        folders = [
+            self.folder,
+            *(f for f in (self.root / "lib64", self.root / "lib") if f.is_dir()),
+        ]
+        return ["-Xlinker", "--as-needed", "-lnvrtc", *(f"-L{folder}" for folder in folders)]
+
+
+def _attempt(
+    compiler: _Compiler, paths: Sequence[Path], words: Sequence[str], arch: int, needs: _Needs
+) -> Built | _Needs:
+    """Compile and link a program, or return what it needs besides `needs`."""
+    sources = [_plain(path, compiler.folder / f"{n}") for n, path in enumerate(paths)]
+    inputs = program_inputs.inputs_of(compiler.run, [*words, *map(str, sources)], compiler.folder)
+    if inputs.separate:
+        raise LookupError(_SEPARATE.format(paths[0].name))
+    own = [file.read_text() for file in REPLACED.values()]
+    tools = [program_inputs.state_of(f"{file}") for file in (compiler.program, library())]
+    key = cache.key_of("program", 5, arch, own, tools, inputs.parts)
+    if inputs.complete and (known := cache.load(key)) is not None:
+        text, executable, notes = known
+        if executable is None:
+            return _Needs(**notes["needs"])
+        if all(program_inputs.state_of(name) == state for name, state in notes["linked"]):
+            return Built(executable, json.loads(text), notes["log"])
+    files = inputs.files(compiler.root)
+    try:
+        executable, log, linked = _compile(compiler, sources, words, f"{arch}")
+    except CompileError as error:
+        log = str(error)
+        if (more := needs.more(log)) is not None:
+            cache.store(key, "", None, {"needs": asdict(more)})
+            return more
+        if (match := _UNDECLARED.search(log)) and _CUBLAS in files:
+            raise LookupError(_not_replaced(paths[0], next(filter(None, match.groups())))) from None
+        raise
+    texts = [file.read_text(errors="surrogateescape") for file in files]
+    code = code_of(executable, arch, "\n".join(texts))
+    if inputs.complete and linked is not None:
+        states = [[name, program_inputs.state_of(name)] for name in linked]
+        cache.store(key, json.dumps(code), executable, {"linked": states, "log": log})
+    return Built(executable, code, log)
+
+
+def _compile(
+    compiler: _Compiler, sources: Sequence[Path], words: Sequence[str], arch: str
+) -> tuple[bytes, str, list[str] | None]:
+    """Compile and link a program. Return the executable, the warnings and the linked files.
+
+    If the linker misses a function of a closed library, link this package's replacement, too.
+    """
+    # Link the program with the library that it later runs with. So if the library lacks a function,
+    # the error comes now, and not when the program runs.
+    folder, logs, objects = compiler.folder, [], []
+    link_libraries(folder)
+    for number, source in enumerate(sources):
+        objects.append(source)
+        if source.suffix in _SOURCES:
+            objects[-1] = folder / f"{number}.o"
+            logs.append(b"".join(compiler.run([*words, "-c", "-o", f"{objects[-1]}", f"{source}"])))
+    replaced: list[Path] = []
+    while True:
+        own = [*words, *compiler.libraries(), "-Xlinker", "--verbose", "-o", f"{folder}/program"]
+        try:
+            printed, log = compiler.run([*own, *map(str, objects)])
+            break
         except _NeedsLibraryError as error:
             if error.file in replaced:
-                raise LookupError(f"{paths[0].name} uses {error}") from None
+                raise LookupError(str(error)) from None
             replaced.append(error.file)
-        except CompileError as error:
-            if "texture is not a template" in str(error) and _TEXTURE_REFERENCES not in included:
-                included.append(_TEXTURE_REFERENCES)
-            elif f"not supported on .target 'sm_{name}'" in str(error) and name == "90":
-                # wgmma and setmaxnreg need sm_90a, whose code runs on compute capability 9.0 only.
-                name = "90a"
-            else:
-                raise
+            objects.append(folder / f"{error.file.stem}.o")
+            objects[-1].write_bytes(_replacement(compiler, error.file, arch))
+    text = b"".join([*logs, log]).decode(errors="replace")
+    linked = program_inputs.linked_files(os.fsdecode(printed), folder)
+    return (folder / "program").read_bytes(), text, linked
 
 
-def _replacement(program: str, source: Path, arch: str, user: Path) -> bytes:
-    """Compile `source`, which replaces a library, and return the object file.
-
-    Error messages name `user`, the file that uses the library.
-    """
-    words = _words(arch, (), debug=False)
-    key = cache.key_of("library", _text_of(source), words, _identity(program))
+def _replacement(compiler: _Compiler, source: Path, arch: str) -> bytes:
+    """Compile `source`, which replaces a library, and return the object file."""
+    made = compiler.folder / "library.o"
+    words = [*_Needs(arch).words(), "-c", "-o", str(made), str(source)]
+    inputs = program_inputs.inputs_of(compiler.run, words, compiler.folder)
+    key = cache.key_of("library", inputs.parts)
     if (known := cache.load(key)) is not None and known[1] is not None:
         return known[1]
-    with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
-        made = Path(folder) / "library.o"
-        _nvcc(program, [*words, *_more_headers(program), "-c", "-o", made, source], user)
-        cache.store(key, "", made.read_bytes(), {})
-        return made.read_bytes()
+    compiler.run(words)
+    cache.store(key, "", made.read_bytes(), {})
+    return made.read_bytes()
 
 
-def _words(arch: str, options: Sequence[str], *, debug: bool) -> list[str]:
-    """Return the compiler's options."""
-    return [
-        *("-cudart", "shared", "-lineinfo", "-no-compress", "-O2"),
-        *(["-g"] if debug else []),
-        *("-gencode", f"arch=compute_{arch},code=[compute_{arch},sm_{arch}]"),
-        *options,
-    ]
+def _plain(path: Path, plain: Path) -> Path:
+    """Return a name of a source for nvcc, which passes names to a shell.
+
+    If the path has characters that mean something to a shell or to nvcc, the result is a new file
+    with the name `plain`, which includes the source.
+    """
+    if _PLAIN.fullmatch(str(path)):
+        return path
+    made = plain.with_suffix(path.suffix if _PLAIN.fullmatch(path.suffix) else "")
+    if path.suffix not in _SOURCES:
+        made.symlink_to(path)
+        return made
+    name = os.fsencode(path)
+    if b"\n" in name or (b'"' in name and b">" in name):
+        raise ValueError(
+            f'the path of a program must not have a line break, and not both " and >; got {path}'
+        )
+    made.write_bytes(b'#include "%b"\n' % name if b">" in name else b"#include <%b>\n" % name)
+    return made
 
 
 def tool(name: str) -> str | None:
@@ -191,101 +317,35 @@ def tool(name: str) -> str | None:
     return shutil.which(name)
 
 
-def _compile(
-    program: str,
-    paths: Sequence[Path],
-    words: Sequence[str],
-    included: Sequence[Path],
-    objects: Sequence[bytes],
-) -> tuple[Built, list[Path]]:
-    """Compile the sources and link them.
-
-    `included` are headers of this package that are put before the text of each .cu file. `objects`
-    are object files to link.
-    """
-    with tempfile.TemporaryDirectory(prefix="coalesce-") as name:
-        folder = Path(name)
-        # Link the program with the library that it later runs with. So if the library lacks a
-        # function, the error comes now, and not when the program runs.
-        link_libraries(folder)
-        log, out = "", folder / "program"
-        headers: list[Path] = []
-        parts: list[Path] = []
-        own: list[str | Path]
-        words = [*words, *_more_headers(program)]
-        for number, path in enumerate(paths if len(paths) > 1 else []):
-            parts.append(folder / f"{number}.o")
-            own = [*_listing(folder), *_including(path, included), "-o", parts[-1], path]
-            log += _nvcc(program, [*words, "-c", *own], path)
-            headers += _headers(folder / "headers", path)
-        own = [*parts] or [*_listing(folder), *_including(paths[0], included), paths[0]]
-        for number, content in enumerate(objects):
-            own.append(folder / f"library{number}.o")
-            Path(own[-1]).write_bytes(content)
-        libraries = ["-Xlinker", "--as-needed", "-lnvrtc", *_of_wheels(program, folder)]
-        log += _nvcc(program, [*words, *libraries, "-o", out, *own], paths[0])
-        if not parts:
-            headers = _headers(folder / "headers", paths[0])
-        return Built(out.read_bytes(), {}, log), sorted(set(headers) - set(paths))
+def _closed(function: str) -> tuple[str, str]:
+    """Return the beginning of the names in the library that has a function, and its name."""
+    return next((word, name) for word, name in CLOSED.items() if function.startswith(word))
 
 
-def _including(path: Path, headers: Sequence[Path]) -> list[str]:
-    """Return the options that put headers before the text of a .cu file."""
-    if path.suffix != ".cu":
-        return []
-    return [word for header in headers for word in ("-include", str(header))]
+def _not_replaced(path: Path, function: str) -> str:
+    name = _closed(function)[1]
+    return (
+        f"{path.name} uses {function.removesuffix('_v2')}() of {name}, which coalesce's "
+        f"replacement for {name} does not have"
+    )
 
 
-def _listing(folder: Path) -> list[str]:
-    """Return the options with which nvcc writes a list of the headers that it reads."""
-    return ["-MMD", "-MF", str(folder / "headers")]
-
-
-def _more_headers(program: str) -> list[str]:
-    """Return the options for headers that are not among nvcc's headers."""
-    # -idirafter: this package's headers are used only if cuBLAS's own headers are not installed.
-    options = ["-Xcompiler", f"-idirafter,{LIBRARIES / 'include'}"]
-    if not (Path(program).resolve().parent.parent / "include" / "nvrtc.h").is_file() and (
-        header := pathfinder.file_of("nvidia-cuda-nvrtc", "nvrtc.h")
-    ):
-        options.append(f"-I{Path(header).parent}")
-    return options
-
-
-def _nvcc(program: str, words: Sequence[str | Path], path: Path) -> str:
-    """Run the compiler and return its log. Raises CompileError if it fails."""
-    try:
-        done = subprocess.run(
-            [program, *words], capture_output=True, text=True, check=False, errors="replace"
-        )
-    except OSError as error:
-        raise LookupError(f"CUDA's compiler {program} does not start: {error}") from None
-    log = done.stdout + done.stderr
-    if done.returncode != 0:
-        raise _error(path, log)
-    return log
-
-
-def _of_wheels(program: str, folder: Path) -> list[str]:
-    """Return nvcc's options for folders of libraries: `folder` first, then the folders of nvcc."""
-    root = Path(program).resolve().parent.parent
-    return [f"-L{folder}"] + [
-        f"-L{folder}" for name in ("lib64", "lib") if (folder := root / name).is_dir()
-    ]
+def _first(log: str) -> str:
+    """Return the first error in a log, as an addition to a message."""
+    return next((f". nvcc said: {line}" for line in log.splitlines() if "error" in line), "")
 
 
 def _error(path: Path, log: str) -> Exception:
     if match := _UNKNOWN.search(log):
         unknown = next(filter(None, match.groups()))
-        prefix = next(word for word in CLOSED if unknown.startswith(word))
-        name = CLOSED[prefix]
+        prefix, name = _closed(unknown)
         if unknown.startswith("curand") and unknown.endswith(".h"):
             return LookupError(
                 f"{path.name} includes {unknown}, a header of cuRAND, which is not installed: "
                 "pip install nvidia-curand"
             )
         if prefix in REPLACED and not unknown.endswith(".h"):
-            return _NeedsLibraryError(REPLACED[prefix], unknown.removesuffix("_v2"), name)
+            return _NeedsLibraryError(REPLACED[prefix], _not_replaced(path, unknown))
         return LookupError(
             f"{path.name} uses {name}. The source of this library is not public, and its machine "
             "code needs a GPU. So the simulator cannot run the library"
@@ -303,51 +363,10 @@ def _error(path: Path, log: str) -> Exception:
             "ARGUMENTS"
         )
     if "requires separate compilation mode" in log:
-        return CompileError(
-            f"{log.strip()}\n\nA kernel launches a kernel here (dynamic parallelism), which the "
-            "simulator does not support. Launch the inner kernel from host code"
+        return LookupError(
+            f"{path.name} has kernels that launch kernels (dynamic parallelism), which the "
+            f"simulator does not support. Launch the inner kernels from host code{_first(log)}"
         )
+    if "Unresolved extern function" in log:
+        return LookupError(_SEPARATE.format(path.name) + _first(log))
     return CompileError(log.strip())
-
-
-def _headers(listed: Path, source: Path) -> list[Path]:
-    """Return the user's headers among the files that the compiler read."""
-    if not listed.is_file():
-        return []
-    text = listed.read_text(errors="replace").replace("\\\n", " ")
-    _, _, names = text.partition(":")
-    paths = {Path(name).resolve() for name in re.split(r"(?<!\\)\s+", names.strip()) if name}
-    return [p for p in paths if p != source and p.is_file() and not _is_system(p)]
-
-
-def _is_system(path: Path) -> bool:
-    return str(path).startswith(("/usr/include/", "/usr/lib/", "/usr/local/cuda"))
-
-
-def _text_of(path: Path) -> str:
-    return path.read_text(errors="surrogateescape")
-
-
-def _are_unchanged(headers: Sequence[Sequence[str]]) -> bool:
-    return all(_digest(Path(name)) == digest for name, digest in headers)
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""
-
-
-def _identity(program: str) -> list[object]:
-    """Return a list that changes if a compiler or this package's library is replaced.
-
-    It has the path, size and modification time of each of these files. To ask the compilers for
-    their versions would take longer.
-    """
-    identity: list[object] = []
-    for path in (program, shutil.which("g++"), library()):
-        if path is not None:
-            status = Path(path).stat()
-            identity.append([os.path.realpath(path), status.st_size, status.st_mtime_ns])
-    return identity

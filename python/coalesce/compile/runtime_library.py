@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from coalesce import _core
+
 LIBRARY = "libcudart.so.13"  # programs load the runtime by this name
 # The names by which programs link to this package's libraries and load them.
 NAMES = {
@@ -38,7 +40,7 @@ REPLACED = {"cublas": LIBRARIES / "cublas.cu", "curand": LIBRARIES / "curand.cu"
 
 def library(name: str = "libcudart.so") -> Path:
     """Return the path of this package's replacement for NVIDIA's library `name`."""
-    return Path(__file__).parents[1] / name
+    return Path(_core.__file__).with_name(name)
 
 
 def link_libraries(folder: Path) -> None:

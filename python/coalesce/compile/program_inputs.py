@@ -1,0 +1,115 @@
+"""Finds everything that the result of compiling a program with nvcc depends on.
+
+The sources are preprocessed, because only the preprocessor knows which files it reads: a header
+that appears earlier on the path, ``__has_include`` and variables such as ``CPATH`` change its
+output. nvcc also prints the commands that it would run, with all their options. What a linker reads
+is known only after the linking (`linked_files`).
+
+To preprocess a program for the CPU and for the GPU takes 0.05 s of CPU time, with Thrust 0.3 s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coalesce._core import CompileError
+
+# Variables that have an effect after the preprocessor, and that nvcc does not print.
+_VARIABLES = re.compile(r"GCC_\w+|LD_\w+|COMPILER_PATH|LIBRARY_PATH|GNUTARGET|LDEMULATION")
+# A program with these words also depends on the time, or on files that the assembler reads.
+_DEPENDS_ON_MORE = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__|incbin|\.include\b")
+_MARKER = re.compile(rb'^# \d+ "((?:[^"\\\n]|\\.)+)"', re.MULTILINE)  # of a line: # 1 "file.h"
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+_TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9a-f]+")
+_OPENED = re.compile(r"^attempt to open (.+) (?:succeeded|failed)$", re.MULTILINE)
+_DIRECTIVES = ("-Xcompiler", "-fdirectives-only")  # macros are not expanded: three times faster
+_ON_HOST = ("-Xcompiler", "-U__CUDA_ARCH__")
+_SYSTEM = ("/usr/include/", "/usr/lib/", "/usr/local/cuda")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the result of a compilation depends on.
+
+    Attributes
+    ----------
+    parts : list
+        Equal parts mean an equal result. They are values for the key of a cache.
+    complete : bool
+        False if the result also depends on something else, so that it must not be kept.
+    names : set of bytes
+        The names of all files that the preprocessor read.
+    separate : bool
+        Whether nvcc compiles the files separately, for example because of ``-rdc=true``.
+    """
+
+    parts: list[object]
+    complete: bool
+    names: set[bytes]
+    separate: bool
+
+    def files(self, system: Path) -> list[Path]:
+        """Return the files that were read, without those of the system and those in `system`."""
+        found = {Path(os.fsdecode(_ESCAPE.sub(_character, name))).resolve() for name in self.names}
+        outside = (*_SYSTEM, f"{system.resolve()}/")
+        return sorted(f for f in found if f.is_file() and not str(f).startswith(outside))
+
+
+def inputs_of(
+    run: Callable[[Sequence[str]], tuple[bytes, bytes]], words: Sequence[str], folder: Path
+) -> Inputs:
+    """Return what the result of ``nvcc *words`` depends on.
+
+    `words` are options and the names of sources. `run` runs nvcc, and returns what it wrote to
+    stdout and stderr. The name of `folder`, which has temporary files, does not affect the result.
+    """
+    own = os.fsencode(folder)
+    commands = _TEMPORARY.sub(b"", run(["--dryrun", *words])[1].replace(own, b""))
+    passes = ((), _ON_HOST)
+    try:
+        texts = [run(["-E", *_DIRECTIVES, *more, *words])[0] for more in passes]
+    except CompileError:  # a mistake in the program, or a compiler without this option
+        texts = [run(["-E", *more, *words])[0] for more in passes]
+    digests = [hashlib.sha256(text.replace(own, b"")).hexdigest() for text in (commands, *texts)]
+    printed = set(re.split(r'[\s"=,@]+', os.fsdecode(commands)))
+    named = sorted(word for word in printed if len(word) < 4096 and Path(word).is_file())
+    own_files = {name: _digest(name) for name in named if not name.startswith(_SYSTEM)}
+    variables = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
+    return Inputs(
+        [*digests, own_files, variables, str(Path.cwd())],
+        not any(_DEPENDS_ON_MORE.search(text) for text in texts),
+        {name for text in texts for name in _MARKER.findall(text)},
+        b" --device-c " in commands,
+    )
+
+
+def linked_files(printed: str, folder: Path) -> list[str] | None:
+    """Return the files that a linker read or looked for.
+
+    `printed` is the output of GNU ld with the option ``--verbose``. None: another linker.
+    """
+    names = set(_OPENED.findall(printed))
+    return sorted(name for name in names if not name.startswith(str(folder))) if names else None
+
+
+def state_of(name: str) -> list[int] | None:
+    """Return values that change if a file changes. None: there is no such file."""
+    try:
+        status = Path(name).stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(Path(name).read_bytes()).hexdigest()
+
+
+def _character(match: re.Match[bytes]) -> bytes:
+    text = match[1]
+    return bytes([int(text, 8)]) if len(text) == 3 else text
