@@ -162,7 +162,8 @@ def _host_code(log: str) -> list[str]:
     if "device-side kernel launch" in log:
         advice = (
             "A kernel launches a kernel here (dynamic parallelism), which is not supported. "
-            "Launch the inner kernel from Python: kernel[grid, block](arguments)."
+            "Launch the inner kernel from Python: kernel[grid, block](arguments). A kernel that "
+            "launches none can be used: give its name."
         )
         return [advice]
     if "main" in names or _RUNTIME.search(log) or re.search(r"<<<.*\n\s*\^", log):

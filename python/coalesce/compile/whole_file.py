@@ -7,6 +7,7 @@ compiled unchanged. For such a source, the first compilation is skipped.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +24,10 @@ from coalesce.compile.device_headers.headers import (
 )
 from coalesce.compile.nvrtc import Compiled
 from coalesce.cxx import host_code
+from coalesce.cxx.declarations import name_of
 from coalesce.cxx.file_layout import layout_of
 from coalesce.cxx.host_code import DeviceCode
+from coalesce.cxx.signature import plain_name
 
 _ANNOTATIONS = re.compile(r"(?<=\])(?:\s*\b__(?:host|device)__)+(?=\s*[({])")
 _ERROR_LINE = re.compile(r"^\s*(\S+\(\d+\)): error", re.MULTILINE)
@@ -83,23 +86,24 @@ def compile_whole(
             + (missing if code.missing else f"\n{first}")
             + program * (re.search(r"\bmain\s*\(", source) is not None)
         ) from first
-    unchanged = code.text == source and not code.headers
+    unchanged = code.text == source and not code.headers and not code.instead
     if first is not None and (unchanged or not code.kernels):
         if unchanged and code.kernels and not re.search(r"\bmain\s*\(", source):
             message = str(first).replace(hints.DEVICE_CODE_ONLY, hints.RUNTIME_IN_A_KERNEL)
             raise CompileError(message) from None
         raise first
-    wanted = list(expressions)
-    if not wanted:
-        mangled = entry is not None and entry.startswith("_Z")
-        wanted = [e for e in code.expressions if mangled or entry in (None, e.partition("<")[0])]
+    given = (source, arch, options, name, headers, expressions, entry)
     try:
-        done = _compiled(code, source, arch, options, name, headers, wanted, expressions)
+        return _compiled(code, *given), code
     except CompileError as error:
+        asked = {name_of(plain_name(each)) for each in (entry, *expressions) if each is not None}
+        for other in code.instead:
+            if not other.launching or (asked and not asked & other.launching):
+                with contextlib.suppress(CompileError):
+                    return _compiled(other, *given), other
         if first is not None and _is_of_removal(error, first):
             raise first from None
         raise
-    return done, code
 
 
 def compiler_input(
@@ -116,8 +120,6 @@ def compiler_input(
     own = [option for option in options if INCLUDE_OPTION.match(option) is None]
     if code.has_unmarked:
         own.append("-default-device")
-    if "__linux__" in code.text:  # programs test this macro to know the operating system
-        own.append("-D__linux__=1")
     return code.text, own, {**headers, **code.headers}
 
 
@@ -177,8 +179,13 @@ def device_code(
         return any((Path(folder) / header).is_file() for folder in nvrtc.include_folders()) or None
 
     code = host_code.without_host_code(source, find, expressions)
-    texts = {header: _plain_lambdas(text) for header, text in code.headers.items()}
-    return replace(code, text=_plain_lambdas(code.text), headers=texts)
+
+    def plain(code: DeviceCode) -> DeviceCode:
+        texts = {header: _plain_lambdas(text) for header, text in code.headers.items()}
+        instead = tuple(map(plain, code.instead))
+        return replace(code, text=_plain_lambdas(code.text), headers=texts, instead=instead)
+
+    return plain(code)
 
 
 def _plain_lambdas(text: str) -> str:
@@ -197,14 +204,18 @@ def _compiled(
     options: Sequence[str],
     name: str,
     headers: Mapping[str, str],
-    wanted: list[str],
     chosen: Sequence[str],
+    entry: str | None,
 ) -> Compiled:
-    """Compile the device code.
+    """Compile the device code. The other parameters are the same as for `compile_whole`.
 
-    `wanted` are the instantiations to compile. If the compiler rejects one of them, it is left out.
-    But if the caller chose the instantiations (`chosen` is not empty), an error is raised.
+    `chosen` are the instantiations to compile. If there are none, those of `code` are compiled; if
+    the compiler rejects one of these, it is left out.
     """
+    wanted = list(chosen)
+    if not wanted:
+        mangled = entry is not None and entry.startswith("_Z")
+        wanted = [e for e in code.expressions if mangled or entry in (None, e.partition("<")[0])]
     text, options, headers = compiler_input(source, code, options, headers)
 
     def compiled(expressions: Sequence[str]) -> Compiled:

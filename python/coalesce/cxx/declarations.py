@@ -183,7 +183,7 @@ def is_in_kernel(text: str, place: int, expression: str | None) -> bool:
     `text` is a source without comments. The result is also False if another function with
     ``__device__`` or ``__global__`` begins between the kernel and `place`.
     """
-    return bool(expression) and kernel_around(text, place) == _name_of(expression)
+    return bool(expression) and kernel_around(text, place) == name_of(expression)
 
 
 def is_in_other_kernel(text: str, place: int, expression: str | None) -> bool:
@@ -191,12 +191,12 @@ def is_in_other_kernel(text: str, place: int, expression: str | None) -> bool:
 
     If the text has no kernel with the name in `expression`, the result is False.
     """
-    name = _name_of(expression)
+    name = name_of(expression)
     around = kernel_around(text, place)
     return around not in ("", name) and any(body[0] == name for body in kernel_bodies(text))
 
 
-def _name_of(expression: str | None) -> str:
+def name_of(expression: str | None) -> str:
     """Return the name of a kernel without namespaces and template arguments."""
     return (expression or "").partition("<")[0].split("::")[-1].strip()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -37,6 +37,12 @@ _TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$"
 _END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")
 # The words that mark a kernel, and the functions and variables of the device.
 _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
+# Macros of systems and libraries. The compiler knows those of CUDA.
+_OF_SYSTEMS = re.compile(
+    r"(?!__CUDA|__NV|__cplusplus|__has_|CUDA|THRUST|CUB|CCCL)"
+    r"(?:_\w+|\w*VERSION\w*|CLOCK\w*|[A-Z]+_(?:MAX|MIN|BIT|SET)|EOF|\w*(?:ENDIAN|BYTE_ORDER)"
+    r"|unix|linux|WIN\d+)"
+)
 
 
 @dataclass(frozen=True)
@@ -113,13 +119,49 @@ def layout_of(text: str) -> Layout:
 def device_words(macros: dict[str, set[str]]) -> set[str]:
     """Return the words that mark device code: ``__global__``, ``__device__`` and so on.
 
-    `macros` is a dict from the name of each macro to the words of its definition. If a definition
-    contains a word that marks device code, the name of the macro is in the result, too.
+    A macro whose definition contains such a word is a mark, too; see `with_macros`.
     """
-    device = set(_DEVICE_WORDS)
-    while more := {name for name, words in macros.items() if words & device} - device:
-        device |= more
-    return device
+    return with_macros(_DEVICE_WORDS, macros)
+
+
+def with_macros(words: Iterable[str], macros: Mapping[str, set[str]]) -> set[str]:
+    """Return words, and the macros that contain one of them, directly or in other macros.
+
+    `macros` is a dict from the name of each macro to the words of its definition.
+    """
+    found = set(words)
+    while more := {name for name, used in macros.items() if used & found} - found:
+        found |= more
+    return found
+
+
+def errors_of_systems(layouts: Sequence[Layout]) -> list[list[Directive]]:
+    """Return, for each file, the #error lines that may depend on headers that were left out.
+
+    Such a line is under a condition on a macro that systems or libraries define, as in
+    ``#if _POSIX_VERSION < 200112L``.
+    """
+    uses: dict[str, set[str]] = {}  # the words on which each macro depends
+    errors: list[list[tuple[Directive, set[str]]]] = []
+    for layout in layouts:
+        conditions: list[set[str]] = []
+        errors.append([])
+        for directive in layout.directives:
+            words = set(WORD.findall(directive.text))
+            if directive.kind in ("if", "ifdef", "ifndef"):
+                conditions.append(words)
+            elif directive.kind.startswith("elif") and conditions:
+                conditions[-1] = conditions[-1] | words
+            elif directive.kind == "endif" and conditions:
+                conditions.pop()
+            elif directive.kind == "error":
+                errors[-1].append((directive, set().union(*conditions)))
+            elif directive.kind == "define" and (match := _DEFINE.match(directive.text)):
+                uses.setdefault(match[1], set()).update(words - {match[1]}, *conditions)
+    unknown = set().union(*uses.values(), *(words for each in errors for _, words in each))
+    system = {word for word in unknown - set(uses) if _OF_SYSTEMS.fullmatch(word)}
+    depends = with_macros(system, uses)
+    return [[line for line, words in each if words & depends] for each in errors]
 
 
 def parse(layout: Layout, marks: set[str]) -> Any:

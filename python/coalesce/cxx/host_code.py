@@ -13,11 +13,22 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coalesce.cxx import launch_macros, launches
-from coalesce.cxx.file_layout import WORD, Layout, device_words, layout_of, parse, tree_of
+from coalesce.cxx.declarations import name_of
+from coalesce.cxx.file_layout import (
+    WORD,
+    Directive,
+    Layout,
+    device_words,
+    errors_of_systems,
+    layout_of,
+    parse,
+    tree_of,
+    with_macros,
+)
 
 # A header's text; True if the compiler finds the header itself; None if there is no such header.
 Find = Callable[[str], str | bool | None]
@@ -73,6 +84,7 @@ class Item:
     stand_ins: dict[int, str] = field(default_factory=dict)  # the texts in place of some cuts
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
+    launches: bool = False  # a function that contains <<<
     unmarked: bool = False  # it has constexpr functions without __device__
     initial: set[str] = field(default_factory=set)  # the words in a variable's initial values
     const_end: int | None = None  # the end of the word const of a floating-point constant
@@ -87,7 +99,8 @@ class SourceFile:
 
     name: str
     layout: Layout
-    missing: list[Any] = field(default_factory=list)
+    # The lines that are left out, with the name of the header that was not found, or None.
+    missing: list[tuple[str | None, Directive]] = field(default_factory=list)
     tree: Any = None
     items: list[Item] = field(default_factory=list)
 
@@ -128,6 +141,11 @@ class DeviceCode:
     expressions: tuple[str, ...]
     kernels: tuple[str, ...]
     has_unmarked: bool
+    # What to compile if this does not compile: without the #error lines that may depend on a header
+    # that was left out, and then also without the functions that launch kernels. `launching` has
+    # the names of these functions.
+    instead: tuple[DeviceCode, ...] = ()
+    launching: frozenset[str] = frozenset()
 
 
 def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> DeviceCode:
@@ -149,10 +167,15 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
         for name, words in file.layout.macros.items():
             macros.setdefault(name, set()).update(words)
     marks = device_words(macros)
+    of_kernels = with_macros({"__global__"}, macros)
     for file in files:
         file.layout.macros = macros
         file.tree = parse(file.layout, marks)
         file.items = list(_items(file.tree, file.layout, marks))
+        for item in file.items:
+            # If the parser takes a kernel for a part of something else, the compiler decides.
+            if item.kind != "type" and item.words & of_kernels:
+                item.device = item.keepable = True
         file.items += [
             Item("other", *place, set(), set(), False, False, node=file.tree)
             for place in file.layout.host_macros
@@ -173,19 +196,62 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
     expressions = launches.instantiations(trees, known)
     wanted = {word for e in (*expressions, *chosen) for word in WORD.findall(e)}
     reached |= _reached(items, macros, wanted)
-    initial = {word for item in items if id(item) in reached for word in item.initial}
+    kernels = launches.kernels(trees)
+    code = _device_code(files, reached, expressions, kernels)
+    instead = []
+    errors = errors_of_systems([file.layout for file in files])
+    if any(errors):
+        for file, lines in zip(files, errors, strict=True):
+            file.missing += [(None, line) for line in lines]
+        instead.append(_device_code(files, reached, expressions, kernels))
+    if left := _launching(items, set(launching)):
+        names = frozenset(name for item in left for name in item.names)
+        reached -= {id(item) for item in left}
+        expressions = [e for e in expressions if name_of(e) not in names]
+        kernels = [kernel for kernel in kernels if name_of(kernel) not in names]
+        more = _device_code(files, reached, expressions, kernels)
+        instead.append(replace(more, launching=names))
+    return replace(code, instead=tuple(instead))
+
+
+def _device_code(
+    files: Sequence[SourceFile],
+    reached: set[int],
+    expressions: Sequence[str],
+    kernels: Sequence[str],
+) -> DeviceCode:
+    items = [item for file in files for item in file.items if id(item) in reached]
+    initial = {word for item in items for word in item.initial}
     texts = {file.name: _rendered(file, reached, initial) for file in files}
     left_out = [text for file in files for text in _descriptions(file, reached)]
     return DeviceCode(
         text=texts.pop(""),
         headers=texts,
         left_out=tuple(left_out),
-        missing=tuple(name for file in files for name, _ in file.missing),
+        missing=tuple(name for file in files for name, _ in file.missing if name is not None),
         host_names=_host_names(files[0], reached),
         expressions=tuple(expressions),
-        kernels=tuple(launches.kernels(trees)),
-        has_unmarked=any(item.unmarked for item in items if id(item) in reached),
+        kernels=tuple(kernels),
+        has_unmarked=any(item.unmarked for item in items),
     )
+
+
+def _launching(items: Sequence[Item], macros: set[str]) -> list[Item]:
+    """Return the device functions that launch kernels, directly or by calling other functions.
+
+    `macros` are the macros that launch kernels.
+    """
+    functions = [item for item in items if item.device and item.kind == "function"]
+    found: list[Item] = []
+    names = set(macros)
+    while more := [
+        item
+        for item in functions
+        if item not in found and (item.launches or names & (item.words - item.locals - item.names))
+    ]:
+        found += more
+        names |= {name for item in more for name in item.names}
+    return found
 
 
 def _files(source: str, find: Find) -> Iterator[SourceFile]:
@@ -279,6 +345,7 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         item.names = _declared(node.child_by_field_name("declarator"), text)
         item.keepable = device or bool(words & _EVALUATED) or _is_for_types(node, text)
         item.unmarked = not device
+        item.launches = "<<<" in text[start:end]
     elif kind == "variable":
         item.keepable = device or bool(words & {"const", "constexpr"})
         for declarator in node.children_by_field_name("declarator"):
@@ -577,7 +644,7 @@ def _descriptions(file: SourceFile, reached: set[int]) -> Iterator[str]:
     text = file.layout.text
     for name, directive in file.missing:
         line = text.count("\n", 0, directive.start) + 1
-        yield f"#include {name} ({file.name or 'line'} {line})".replace(f"({file.name} ", "(line ")
+        yield " ".join(filter(None, (f"#{directive.kind}", name, f"(line {line})")))
     for item in file.items:
         if id(item) not in reached and item.kind in ("function", "variable", "type"):
             first = text.count("\n", 0, item.start) + 1

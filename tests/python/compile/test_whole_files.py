@@ -771,6 +771,84 @@ def test_a_question_for_the_system() -> None:
     assert x[0] == 1
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "#if _POSIX_VERSION >= 200112L",
+        "#ifdef CLOCK_MONOTONIC",
+        "#if defined(__GNUC__) && !defined(_MSC_VER)",
+        "#if _POSIX_VERSION\n#define HAVE_TIME\n#endif\n#ifdef HAVE_TIME",
+        "#define NEW (_POSIX_VERSION > 0)\n#if NEW",
+    ],
+)
+def test_errors_that_depend_on_headers_of_the_host(condition: str) -> None:
+    source = f"""#include <unistd.h>
+#include <time.h>
+{condition}
+typedef unsigned long long timestamp;
+#else
+#error "no time here"
+#endif
+timestamp now();
+__global__ void k(int *x) {{ *x = 1; }}
+int main() {{ k<<<1, 1>>>(nullptr); }}
+"""
+    kernel = coalesce.Kernel(source, device="sim")
+    x = np.zeros(1, np.int32)
+    kernel[1, 1](x)
+    assert x[0] == 1
+    assert f"#error (line {_line(source, '#error')})" in kernel.left_out
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["#ifndef SIZE", "#if __CUDA_ARCH__ < 9999", "#if !defined(_FAST)", "#define _OWN 1\n#if _OWN"],
+)
+def test_errors_that_are_the_users_own(condition: str) -> None:
+    source = f"""#include <unistd.h>
+{condition}
+#error "choose one"
+#endif
+__global__ void k(int *x) {{ *x = _FAST; }}
+int main() {{ k<<<1, 1>>>(nullptr); }}
+"""
+    with pytest.raises(coalesce.CompileError, match="choose one"):
+        coalesce.Kernel(source, device="sim")
+
+
+def test_a_kernel_whose_neighbours_launch_kernels() -> None:
+    source = """#include <cstdio>
+    #define RUN(kernel, x) kernel<<<1, 1>>>(x)
+    namespace inner { __global__ void one(int *x) { *x += 1; } }
+    __device__ void start(int *x) { inner::one<<<1, 1>>>(x); }
+    __global__ void direct(int *x) { inner::one<<<1, 1>>>(x); }
+    __global__ void in_macro(int *x) { RUN(inner::one, x); }
+    namespace outer { __global__ void indirect(int *x) { start(x); } }
+    template <class T> __global__ void of_template(T *x) { inner::one<<<1, 1>>>(x); }
+    template <class T> __global__ void two(T *x) { *x += 2; }
+    int main() {
+        direct<<<1, 1>>>(nullptr);
+        two<<<1, 1>>>((int *)nullptr);
+        of_template<<<1, 1>>>((int *)nullptr);
+    }"""
+    x = np.zeros(1, np.int32)
+    for entry in ("one", "inner::one", "two", "two<int>", "_ZN5inner3oneEPi"):
+        coalesce.Kernel(source, entry, device="sim")[1, 1](x)
+    assert x[0] == 7
+    for other in (None, "direct", "in_macro", "outer::indirect", "of_template<int>", "of_template"):
+        with pytest.raises(coalesce.CompileError, match="dynamic parallelism"):
+            coalesce.Kernel(source, other, device="sim")
+
+
+def test_a_kernel_only_for_nvcc() -> None:
+    source = """
+    #ifdef __NVCC__
+    __global__ void k(int *x) { *x = 1; }
+    #endif
+    """
+    assert coalesce.Kernel(source, device="sim").entry == "_Z1kPi"
+
+
 def test_a_host_file_without_kernels() -> None:
     with pytest.raises(coalesce.CompileError, match="has no kernel; a kernel is a function"):
         coalesce.Kernel('#include <cuda_runtime.h>\nextern "C" void solve(float* x, int n) {}')

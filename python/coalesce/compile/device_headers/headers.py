@@ -11,6 +11,7 @@ without a header, such as ``INFINITY``. Therefore this module has replacements:
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -298,6 +299,11 @@ typedef cuComplex cufftComplex;
 typedef cuDoubleComplex cufftDoubleComplex;
 """
 
+# Macros that nvcc's compilers define for every source, and NVRTC does not. (The headers of CUDA do
+# not compile with __GNUC__.)
+_OF_NVCC = {"__NVCC__", "__linux__", "__linux", "__gnu_linux__", "__unix__", "__unix", "_LP64"}
+_OF_NVCC |= {f"__{platform.machine()}__"}  # such as __x86_64__
+
 # printf, assert, malloc, memcpy and the mathematical functions are built into the compiler.
 STANDARD = {
     **dict.fromkeys((*_LIBRARY, *_HOST_STANDARD, *standard_library.COSTLY), _NOTHING),
@@ -407,6 +413,11 @@ def texts_for(
     """
     mentioned = "\n".join([source, *user_headers.values()])
     texts = {PRELUDE_NAME: PRELUDE, **STANDARD}
+    texts[PRELUDE_NAME] += "".join(
+        f"#ifndef {name}\n#define {name} 1\n#endif\n"
+        for name in sorted(_OF_NVCC)
+        if name in mentioned
+    )
     texts |= {name: text for name, (_, text) in replaced(source, user_headers, options).items()}
     if standard_library.USES.search(mentioned):
         texts[PRELUDE_NAME] += standard_library.TEXT
