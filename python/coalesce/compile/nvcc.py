@@ -176,7 +176,8 @@ class _Compiler:
             try:
                 out, log = process.communicate()
             except BaseException:  # end the processes that nvcc has started, too
-                os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 raise
         if process.returncode != 0:
             raise _error(self.user, (out + log).decode(errors="replace"))

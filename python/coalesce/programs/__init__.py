@@ -30,7 +30,8 @@ from coalesce.compile.binaries import executables
 ARCHITECTURES = {"h200": 90, "h100": 90, "a100": 80, "v100": 75, "t4": 75, "l4": 89}
 ARCHITECTURES |= {"rtx3090": 86, "rtx4090": 89}
 
-_running: list[subprocess.Popen[bytes]] = []  # the programs that run now
+# The programs that run now, and the last signal that was passed on to each of them, or 0.
+_running: dict[subprocess.Popen[bytes], int] = {}
 
 
 @dataclass
@@ -49,12 +50,15 @@ class Outcome:
         The report that ``libcudart.so`` wrote. None if the program ended without a report.
     profiles : list of Profile
         The profiles of the launches that the argument `launches` selected.
+    unprofiled : int
+        How many of these launches have no profile, because a signal asked this process to end.
     """
 
     status: int
     signal: str = ""
     report: dict[str, Any] | None = None
     profiles: list[Any] = field(default_factory=list)
+    unprofiled: int = 0
 
 
 def run(
@@ -156,27 +160,35 @@ def _run(
         }
     sys.stdout.flush()
     with subprocess.Popen(list(words), executable=str(executable), env=environment) as process:
-        _running.append(process)
+        _running[process] = 0
         try:
             status = _wait(process)
+            outcome = Outcome(status if status >= 0 else 128 - status)
+            if status < 0:
+                outcome.signal = signal.Signals(-status).name
+            with contextlib.suppress(OSError, ValueError):
+                outcome.report = json.loads(report.read_text("utf-8", "replace"))
         finally:
-            _running.remove(process)
-    outcome = Outcome(status if status >= 0 else 128 - status)
-    if status < 0:
-        outcome.signal = signal.Signals(-status).name
-    with contextlib.suppress(OSError, ValueError):
-        outcome.report = json.loads(report.read_text("utf-8", "replace"))
+            passed_on = _running.pop(process)
     if launches and outcome.report is not None:
-        from coalesce.programs import snapshot
-
-        outcome.profiles = [
-            snapshot.profile(Path(path), gpu) for path in outcome.report["snapshots"]
-        ]
+        _profile(outcome, outcome.report["snapshots"], gpu, stopped=bool(passed_on))
     if check:
         from coalesce.programs import places
 
         places.add_places(outcome.report)
     return outcome
+
+
+def _profile(outcome: Outcome, folders: Sequence[str], gpu: str, *, stopped: bool) -> None:
+    """Add the profiles of stored launches to `outcome`, until a signal asks this process to end."""
+    try:
+        from coalesce.programs import snapshot
+
+        for folder in () if stopped else folders:
+            outcome.profiles.append(snapshot.profile(Path(folder), gpu))
+    except Stopped as signalled:
+        outcome.status = 128 + signalled.number
+    outcome.unprofiled = len(folders) - len(outcome.profiles)
 
 
 def _helper() -> str:
@@ -210,6 +222,7 @@ def pass_on(number: int, _: object) -> None:
     if not _running:
         raise Stopped(number)
     for process in _running:
+        _running[process] = number
         process.send_signal(number)
 
 

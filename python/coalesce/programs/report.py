@@ -21,6 +21,9 @@ def as_text(outcome: Outcome) -> str:
         return "The program ended before its kernels could be reported."
     width = shutil.get_terminal_size((console.MOST, 24)).columns
     parts = [findings_text(report), *(str(p) for p in outcome.profiles), _kernels(report, width)]
+    if n := outcome.unprofiled:
+        launches = "1 launch was" if n == 1 else f"{n} launches were"
+        parts.append(f"{launches} not profiled, because a signal asked coalesce to end.")
     parts += [
         f"Warning: kernel {reads['kernel']} read outside an array, and continued with zeros. A "
         "GPU may return other values or stop the kernel. --check reports each such line. The "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -402,10 +403,10 @@ def test_ctrl_c_stops_it(program: Program) -> None:
         assert process.wait(30) == 130
 
 
-def started(program: Program) -> subprocess.Popen[str]:
-    """Start `coalesce run` for a program that does not end."""
+def started(program: Program, *words: str) -> subprocess.Popen[str]:
+    """Start `coalesce run` with these words for a program that does not end."""
     return subprocess.Popen(
-        [sys.executable, "-m", "coalesce", "run", program.file, "--", str(program.number)],
+        [sys.executable, "-m", "coalesce", "run", program.file, *words, "--", str(program.number)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -427,12 +428,14 @@ STOPPED = (
 )
 
 
-def stopped(program: Program, number: signal.Signals, both: bool = False) -> tuple[int, str]:
-    """Send a signal to `coalesce run`. Return its status and what it printed on stderr.
+def stopped(
+    program: Program, number: signal.Signals, *words: str, both: bool = False
+) -> tuple[int, str]:
+    """Send a signal to `coalesce run WORDS`. Return its status and what it printed on stderr.
 
     The program must end, too. If `both`, it gets the signal as well, as from the command `timeout`.
     """
-    with started(program) as process:
+    with started(program, *words) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         child = int(process.stdout.readline())
@@ -451,13 +454,65 @@ def stopped(program: Program, number: signal.Signals, both: bool = False) -> tup
 
 @pytest.mark.program(*STOPPED)
 @pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("option", [(), ("--profile",), ("--check",)])
 def test_a_stopped_command_ends_the_program_and_prints_the_table(
-    program: Program, both: bool
+    program: Program, both: bool, option: tuple[str, ...]
 ) -> None:
-    status, printed = stopped(program, signal.SIGTERM, both)
+    status, printed = stopped(program, signal.SIGTERM, *option, both=both)
+    assert ("launches were not profiled, because a signal" in printed) == ("--profile" in option)
     assert status == 128 + signal.SIGTERM
     assert "The program was ended by SIGTERM." in printed
     assert re.search(r"^first +1 +2 ", printed, re.MULTILINE)
+
+
+@pytest.mark.program(
+    """
+    printf("%d\\n", int(getpid())); fflush(stdout);
+    lasts<<<1, 32>>>(); OK(cudaDeviceSynchronize());
+    """,
+    """
+    #include <unistd.h>
+    __global__ void lasts() { for (volatile int i = 0; i < 4000000; ++i) { } }
+    """,
+)
+def test_a_signal_ends_the_profiling(program: Program) -> None:
+    with started(program, "--profile") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        child = Path(f"/proc/{int(process.stdout.readline())}")
+        while child.exists():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+        printed = process.stderr.read()
+    assert "1 launch was not profiled, because a signal" in printed
+    assert re.search(r"^lasts +1 +1 ", printed, re.MULTILINE)
+
+
+def compilers(folder: Path) -> list[str]:
+    """Return the commands of running compilers whose temporary files are in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_text(errors="replace")
+            if f"{folder}/coalesce-" in command and process.name != str(os.getpid()):
+                found.append(command)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stopped_command_ends_the_compilers(tmp_path: Path, number: signal.Signals) -> None:
+    source = written(tmp_path, f"#include <thrust/sort.h>\nint main() {{ return {number:d}; }}\n")
+    command = [sys.executable, "-m", "coalesce", "run", str(source)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "COALESCE_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+        while not any("cudafe++" in c or "cc1plus" in c for c in compilers(tmp_path)):
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(10) == 128 + number
+    assert not compilers(tmp_path)
+    assert not [*tmp_path.glob("coalesce-*")]
 
 
 @pytest.mark.program(*STOPPED)
