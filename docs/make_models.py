@@ -129,7 +129,7 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
 - If a grid is large, the models use only its first blocks. The number of these blocks is at least
   twice the number of blocks that the GPU runs at the same time. The models assume that the other
   blocks behave in the same way.
-- A profile with `sample=` or `executor=` models no caches and no time.
+- A profile with `executor=` models no caches and no time.
 - If a kernel has bulk copies (`cp.async.bulk`, tensor maps) or products of warpgroups (`wgmma`),
   its time is not modelled. The cost of these instructions is not known.
 - Sometimes the simulator cannot read the machine code of a kernel, and uses its PTX instead. If

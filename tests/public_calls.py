@@ -167,9 +167,6 @@ def _launches() -> Iterator[Call]:
         {
             **_geometry(),
             **sim,
-            "sample": real(
-                None, none=True, wrong=[*FLOATS[:3], constant(0), constant(1), negative]
-            ),
             "executor": Argument(None, [*OBJECTS, *TEXTS, *INTEGERS, *LISTS]),
             "progress": function(False),
             "caches": flag(True),
@@ -342,7 +339,6 @@ def _operations() -> Iterator[Call]:
             **progress,
             "device": device(),
             "variant": text("tiled"),
-            "sample": real(None, none=True, wrong=[*FLOATS[:3], constant(0), constant(1)]),
             "executor": Argument(None, [*OBJECTS, *TEXTS, *INTEGERS, *LISTS]),
             "caches": flag(True),
         },

@@ -33,8 +33,7 @@ void observe(const sim::Program& program, const sim::Launch& launch, sim::Addres
 
 // The observers that every counted launch has.
 struct Tally {
-    Tally(const sim::Program& program, GroupedCounts* groups)
-        : counts(program, groups), contention(program, groups) {}
+    explicit Tally(const sim::Program& program) : counts(program), contention(program) {}
     CountObserver counts;
     ContentionObserver contention;
     void add_to(Counts& total) const {
@@ -44,8 +43,8 @@ struct Tally {
 };
 
 Counts run_counted(const sim::Program& program, const sim::Launch& launch,
-                   sim::AddressSpace& memory, GroupedCounts* groups, Recorder* recorder,
-                   bool exemplars, CacheReplay* replay) {
+                   sim::AddressSpace& memory, Recorder* recorder, bool exemplars,
+                   CacheReplay* replay) {
     Counts total;
     const auto add = [&](const auto& o) { o.add_to(total); };
     const auto add_with_firsts = [&](const auto& o) {
@@ -57,21 +56,19 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
         using Tally::Tally;
     };
     struct ReplayToo : Tally {
-        ReplayToo(const sim::Program& p, GroupedCounts* g, CacheReplay& r)
-            : Tally(p, g), caches(p, r, counts) {}
+        ReplayToo(const sim::Program& p, CacheReplay& r) : Tally(p), caches(p, r, counts) {}
         CacheObserver caches;
         Replaying all{counts, contention, caches};
     };
     struct TraceToo : Tally {
-        TraceToo(const sim::Program& p, GroupedCounts* g, Recorder& r)
-            : Tally(p, g), trace(r), firsts(p) {}
+        TraceToo(const sim::Program& p, Recorder& r) : Tally(p), trace(r), firsts(p) {}
         TraceObserver trace;
         FirstEventObserver firsts;
         Tracing all{counts, contention, trace, firsts};
     };
     struct Profile : Tally {
-        Profile(const sim::Program& p, GroupedCounts* g, CacheReplay& c, Recorder& r)
-            : Tally(p, g), caches(p, c, counts), trace(r), firsts(p) {}
+        Profile(const sim::Program& p, CacheReplay& c, Recorder& r)
+            : Tally(p), caches(p, c, counts), trace(r), firsts(p) {}
         CacheObserver caches;
         TraceObserver trace;
         FirstEventObserver firsts;
@@ -84,19 +81,18 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
     if (recorder && replay) {
         observe<Profiling>(
             program, launch, memory,
-            [&] { return std::make_unique<Profile>(program, groups, *replay, *recorder); },
-            add_trace);
+            [&] { return std::make_unique<Profile>(program, *replay, *recorder); }, add_trace);
     } else if (recorder) {
         observe<Tracing>(
-            program, launch, memory,
-            [&] { return std::make_unique<TraceToo>(program, groups, *recorder); }, add_trace);
+            program, launch, memory, [&] { return std::make_unique<TraceToo>(program, *recorder); },
+            add_trace);
     } else if (replay) {
         observe<Replaying>(
-            program, launch, memory,
-            [&] { return std::make_unique<ReplayToo>(program, groups, *replay); }, add);
+            program, launch, memory, [&] { return std::make_unique<ReplayToo>(program, *replay); },
+            add);
     } else {
         observe<Counting>(
-            program, launch, memory, [&] { return std::make_unique<Count>(program, groups); }, add);
+            program, launch, memory, [&] { return std::make_unique<Count>(program); }, add);
     }
     return total;
 }
@@ -106,20 +102,6 @@ void run_plainly(const sim::Program& program, const sim::Launch& launch,
     sim::NoObserver nobody;
     const std::vector<sim::NoObserver*> observers(sim::worker_count(launch), &nobody);
     sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
-}
-
-// Returns the groups of blocks that the request asks to count separately, or null if it has none.
-std::unique_ptr<GroupedCounts> grouped(const LaunchRequest& request) {
-    if (!request.groups) return nullptr;
-    auto result = std::make_unique<GroupedCounts>();
-    uint32_t count = 0;
-    for (size_t n = 0; n < request.groups->size(); ++n) {
-        const uint32_t group = (*request.groups)[n];
-        result->group_of[request.launch.block_at(n)] = group;
-        count = std::max(count, group + 1);
-    }
-    result->groups.resize(count);
-    return result;
 }
 
 model::Occupancy occupancy_of(const sim::Program& program, const LaunchRequest& request) {
@@ -160,10 +142,6 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
         launch.grid.z % launch.cluster.z)
         refuse("the grid of " + text(launch.grid) +
                " blocks is not a multiple of the clusters of " + text(launch.cluster));
-    if (request.groups)
-        refuse(
-            "a sample must contain all blocks of a cluster or none of them, because they run "
-            "together");
     if (!launch.blocks) return;
     if (request.record && !request.record->blocks) request.record->blocks = launch.blocks;
     const std::set<uint64_t> wanted(launch.blocks->begin(), launch.blocks->end());
@@ -185,8 +163,7 @@ void check_cooperative(const sim::Program& program, const LaunchRequest& request
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
         throw LaunchError(program.kernel +
                           ": only some of the blocks would be simulated, but the blocks of a "
-                          "cooperative launch wait for each other; leave out `sample` "
-                          "and `blocks`");
+                          "cooperative launch wait for each other; leave out `blocks`");
     if (launch.grid.count() <= held) return;
     throw LaunchError(
         program.kernel +
@@ -242,9 +219,6 @@ void prepare(const sim::Program& program, LaunchRequest& request) {
     prepare(program, *request.gpu, launch);
     choose_clusters(program, request);
     if (launch.cooperative) check_cooperative(program, request);
-    if (request.groups && (!launch.blocks || request.groups->size() != launch.blocks->size()))
-        throw LaunchError("`groups` has " + std::to_string(request.groups->size()) +
-                          " entries; it must have one for each block of `blocks`");
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
     if (request.first_rounds) {
         const uint64_t held =
@@ -279,25 +253,15 @@ Result launch(const sim::Program& program, const LaunchRequest& request, sim::Ad
     }
     std::optional<Recorder> recorder;
     if (request.record) recorder.emplace(*request.record, program);
-    const std::unique_ptr<GroupedCounts> groups = grouped(request);
     std::optional<CacheReplay> replay;
     const bool from_the_start = !launch.blocks || request.first_rounds;
     if (request.caches && from_the_start && launch.block_count() > 0)
         replay.emplace(program, launch, gpu, result.occupancy);
     const bool exemplars = request.record && request.record->exemplars > 0;
-    result.counts =
-        run_counted(program, launch, memory, groups.get(), recorder ? &*recorder : nullptr,
-                    exemplars, replay ? &*replay : nullptr);
+    result.counts = run_counted(program, launch, memory, recorder ? &*recorder : nullptr, exemplars,
+                                replay ? &*replay : nullptr);
     if (replay) result.caches = replay->finish();
     result.counts->code = std::move(code);
-    if (groups) {
-        for (Counts& group : groups->groups) {
-            group.instructions.resize(program.instructions.size());
-            group.code = result.counts->code;
-            result.counts->add(group);
-        }
-        result.groups = std::move(groups->groups);
-    }
     if (recorder) result.trace = recorder->finish();
     result.work =
         result.counts->work(launch.block_count(), result.occupancy.warps, request.buffer_bytes,

@@ -49,15 +49,13 @@ struct LaunchRequest {
     // If this is not 0, only the first blocks of the grid run: as many as the GPU holds at once,
     // multiplied by `first_rounds`. The modelled time is still the time of the whole grid.
     uint32_t first_rounds = 0;
-    // The number of the group of each block in launch.blocks. Each group is counted separately.
-    std::optional<std::vector<uint32_t>> groups;
     std::optional<Recording> record;  // which events to keep
     // If not 0, keeps this number of events per instruction. This setting replaces `record`.
     uint32_t exemplars = 0;
     // If set, the run is checked. The map has the source's declarations of the shared variables.
     std::optional<std::map<std::string, ArrayShape>> check;
 
-    [[nodiscard]] bool counting() const { return counts || groups || exemplars || record; }
+    [[nodiscard]] bool counting() const { return counts || exemplars || record; }
 };
 
 [[nodiscard]] Purpose purpose_of(const LaunchRequest& request);
@@ -65,7 +63,6 @@ struct LaunchRequest {
 // The results of a launch. Optional members are set only if they were requested.
 struct Result {
     std::optional<Counts> counts;  // counts of all blocks that ran
-    std::vector<Counts> groups;
     std::optional<Trace> trace;
     std::optional<Checked> checked;
     std::optional<CacheResult> caches;

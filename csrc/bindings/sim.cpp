@@ -88,7 +88,6 @@ LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const 
     options.read("counts", r.counts);
     options.read("caches", r.caches);
     options.read("first_rounds", r.first_rounds);
-    options.read("groups", r.groups);
     options.read("record", r.record);
     options.read("exemplars", r.exemplars);
     std::optional<py::dict> check;
@@ -244,19 +243,13 @@ void add_launch_result(py::module_& m) {
             "memory", "(space, name, address, bytes, argument or -1) of each array and variable.")
         .property<&LaunchResult::findings>(
             "findings", "(findings, how many more in groups left out) of a checked run, or None.")
-        // The functions of the next two properties return C++ objects, which Python does not copy.
+        // This function returns a C++ object, which Python does not copy.
         .def_property_readonly(
             "counts",
             [](const LaunchResult& r) -> const std::optional<analysis::Counts>& {
                 return r.result.counts;
             },
-            "Counts, or None if they were not requested.")
-        .def_property_readonly(
-            "groups",
-            [](const LaunchResult& r) -> const std::vector<analysis::Counts>& {
-                return r.result.groups;
-            },
-            "The counts of each group of blocks.");
+            "Counts, or None if they were not requested.");
 }
 
 void add_program(py::module_& m) {

@@ -142,7 +142,6 @@ class Kernel(BaseKernel):
         *arguments: Any,
         shared_bytes: int = 0,
         device: str | Device = "sim",
-        sample: float | None = None,
         executor: Executor | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
         caches: bool = True,
@@ -158,8 +157,8 @@ class Kernel(BaseKernel):
             result of one launch.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
-        device, sample, executor, progress, caches
-            See `coalesce.profile`. With `sample` or `executor`, the arrays do not change.
+        device, executor, progress, caches
+            See `coalesce.profile`. With `executor`, the arrays do not change.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
@@ -173,8 +172,8 @@ class Kernel(BaseKernel):
         TypeError, ValueError
             An argument does not fit its parameter, or an option is out of range.
         LaunchError
-            No GPU supports this grid and block. Or you passed `sample` or `executor`, but the
-            blocks communicate with each other, so they must be simulated together.
+            No GPU supports this grid and block. Or you passed `executor`, but the blocks
+            communicate with each other, so they must be simulated together.
         MemoryFault
             The kernel accesses memory outside its arrays.
         DeviceUnavailable
@@ -188,7 +187,7 @@ class Kernel(BaseKernel):
         """
         from coalesce.profiling import run as profiling_run
 
-        settings = profiling_run.ProfileSettings(sample, executor, progress, caches)
+        settings = profiling_run.ProfileSettings(executor, progress, caches)
         return profiling_run.of_kernel(
             self, grid, block, arguments, shared_bytes, device, settings, cooperative
         )[0]

@@ -261,14 +261,6 @@ InstructionCounts AccessCosts::of(size_t i) const {
     return total;
 }
 
-void AccessCosts::clear() {
-    std::fill(regular_.begin(), regular_.end(), Regular{});
-    std::fill(sites_.begin(), sites_.end(), InstructionCounts{});
-    for (const auto& patterns : repeated_)
-        if (patterns)
-            for (Repeated& each : patterns->repeated) each.times = 0;
-}
-
 void AccessCosts::add_copy(InstructionCounts& c, const sim::MemoryEvent& e) const {
     const bool bypasses = traits(e).bypasses_l1;
     if (e.space == ptx::Space::global) {

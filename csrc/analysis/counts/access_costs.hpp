@@ -83,7 +83,6 @@ class AccessCosts {
     // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
     [[nodiscard]] InstructionCounts of(size_t i) const;
     // Sets all counts to zero.
-    void clear();
 
   private:
     // The patterns of regular accesses. All regular accesses of an instruction with the same
@@ -127,7 +126,7 @@ class AccessCosts {
     // An access with a constant stride is described by this struct alone. It is small, so that the
     // accesses that are compared stay in the host's cache.
     struct Repeated {
-        // how often the access was made since the last clear(), including the first time
+        // how often the access was made, including the first time
         uint64_t times = 0;
         int64_t stride = 0;       // 0 if the shape is not strided
         sim::LaneMask mask = 0;   // 0: there was no access

@@ -1,11 +1,9 @@
 #include "analysis/counts/contention.hpp"
 
-#include <algorithm>
-
 namespace coalesce::analysis {
 
-ContentionObserver::ContentionObserver(const sim::Program& program, GroupedCounts* groups)
-    : groups_(groups), contended_(program.instructions.size()) {
+ContentionObserver::ContentionObserver(const sim::Program& program)
+    : contended_(program.instructions.size()) {
     for (const sim::InstructionInfo& info : program.instructions)
         spins_.push_back(info.traits.form == sim::AtomicForm::spinning);
 }
@@ -14,7 +12,6 @@ void ContentionObserver::finish(const sim::Block& block) {
     if (!swapping_.empty())
         swapping_.erase(swapping_.lower_bound({&block, 0}),
                         swapping_.upper_bound({&block, UINT64_MAX}));
-    if (groups_) groups_->take(block, *this);
 }
 
 void ContentionObserver::contend(const sim::Warp& w, const sim::MemoryEvent& e) {
@@ -45,7 +42,5 @@ void ContentionObserver::add_to(Counts& counts) const {
     for (size_t i = 0; i < contended_.size(); ++i)
         counts.instructions[i].contended += contended_[i];
 }
-
-void ContentionObserver::clear() { std::fill(contended_.begin(), contended_.end(), 0); }
 
 }  // namespace coalesce::analysis

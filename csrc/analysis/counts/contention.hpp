@@ -22,7 +22,7 @@ class ContentionObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::access | sim::Hook::finish;
 
-    explicit ContentionObserver(const sim::Program& program, GroupedCounts* groups = nullptr);
+    explicit ContentionObserver(const sim::Program& program);
 
     void access(const sim::Warp& w, const sim::MemoryEvent& e) {
         // Only atomics can be in such a loop. For other accesses, the look-up is left out.
@@ -32,14 +32,12 @@ class ContentionObserver {
 
     void finish(const sim::Block& block);
 
-    // Adds everything counted since the last clear() to `counts`.
+    // Adds everything counted to `counts`.
     void add_to(Counts& counts) const;
-    void clear();
 
   private:
     void contend(const sim::Warp& w, const sim::MemoryEvent& e);
 
-    GroupedCounts* groups_;
     // For each instruction: true if it is a compare-and-swap in such a loop.
     std::vector<uint8_t> spins_;
     // For each instruction: how often another warp may cause further iterations.

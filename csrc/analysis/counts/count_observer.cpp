@@ -1,7 +1,5 @@
 #include "analysis/counts/count_observer.hpp"
 
-#include <algorithm>
-
 namespace coalesce::analysis {
 
 void CountObserver::add_to(Counts& counts) const {
@@ -33,12 +31,6 @@ void CountObserver::add_to(Counts& counts) const {
         for (const uint32_t memory : reached->second)
             counts.instructions[memory].unjoined += diverged_[i];
     }
-}
-
-void CountObserver::clear() {
-    std::fill(runs_.begin(), runs_.end(), Runs{});
-    std::fill(diverged_.begin(), diverged_.end(), 0);
-    costs_.clear();
 }
 
 }  // namespace coalesce::analysis

@@ -16,13 +16,10 @@ namespace coalesce::analysis {
 class CountObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::segment |
-                                        sim::Hook::diverged | sim::Hook::access |
-                                        sim::Hook::finish | sim::Hook::copied;
+                                        sim::Hook::diverged | sim::Hook::access | sim::Hook::copied;
 
-    // If `groups` is not null, the counts of each block are also added to the block's group there.
-    explicit CountObserver(const sim::Program& program, GroupedCounts* groups = nullptr)
+    explicit CountObserver(const sim::Program& program)
         : program_(program),
-          groups_(groups),
           runs_(program.ops.size()),
           diverged_(program.instructions.size()),
           costs_(program) {}
@@ -31,10 +28,6 @@ class CountObserver {
     void start(sim::Block& block) {
         for (sim::Warp& w : block.warps)
             w.global_repetitions = w.shared_repetitions = costs_.repetitions();
-    }
-
-    void finish(const sim::Block& block) {
-        if (groups_) groups_->take(block, *this);
     }
 
     void segment(const sim::Warp&, uint32_t op, sim::LaneMask mask) {
@@ -62,9 +55,8 @@ class CountObserver {
     // after this one in the list of observers may call this function.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
-    // Adds everything counted since the last clear() to `counts`.
+    // Adds everything counted to `counts`.
     void add_to(Counts& counts) const;
-    void clear();
 
   private:
     struct Runs {
@@ -72,7 +64,6 @@ class CountObserver {
     };
 
     const sim::Program& program_;
-    GroupedCounts* groups_;
     std::vector<Runs> runs_;  // the index is the op at which a segment starts
     // For each instruction: how often lanes diverged at it (InstructionCounts::diverged).
     std::vector<uint64_t> diverged_;

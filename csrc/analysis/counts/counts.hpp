@@ -10,9 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "analysis/counts/instruction_counts.hpp"
@@ -62,26 +60,6 @@ struct Counts {
     // Returns the counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
     void add_tensor_cores(std::map<std::string, double>& metrics) const;
-};
-
-// The counts of each group of blocks.
-struct GroupedCounts {
-    // The group of each block. The key is the linear number of the block.
-    std::unordered_map<uint64_t, uint32_t> group_of;
-    std::vector<Counts> groups;
-    std::mutex mutex;
-
-    // Adds the observer's counts to the group of `block`, and clears the observer. All counts of
-    // the observer belong to `block`. The reason is that launches with groups have no block that
-    // waits for another. So a worker ends a block before it starts the next one.
-    template <class O>
-    void take(const sim::Block& block, O& observer) {
-        {
-            const std::lock_guard lock(mutex);
-            observer.add_to(groups[group_of.at(block.linear)]);
-        }
-        observer.clear();
-    }
 };
 
 }  // namespace coalesce::analysis

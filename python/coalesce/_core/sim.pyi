@@ -75,8 +75,6 @@ class LaunchResult:
     @property
     def host_ms(self) -> float: ...
     @property
-    def groups(self) -> list[Counts]: ...
-    @property
     def events(self) -> dict[str, np.ndarray[Any, Any]] | None: ...
     @property
     def omitted(self) -> int: ...
@@ -166,7 +164,6 @@ class SimulatedModule:
         instruction_limit: int = 0,
         workers: int = 0,
         blocks: Sequence[int] | np.ndarray[Any, Any] | None = None,
-        groups: Sequence[int] | np.ndarray[Any, Any] | None = None,
         exemplars: int = 0,
         record: Recording | None = None,
         progress: Callable[[int, int], object] | None = None,

@@ -178,7 +178,6 @@ def _explain_operation(options: argparse.Namespace) -> int:
         n=options.size,
         dtype=options.dtype,
         device=options.device,
-        sample=options.sample,
     )
     print(explained)
     _write(explained, options.html, options.json)
@@ -201,7 +200,6 @@ def _explain_file(options: argparse.Namespace) -> int:
         *values,
         shared_bytes=options.shared,
         device=options.device,
-        sample=options.sample,
     )
     print(explained)
     if options.wavefront is not None:

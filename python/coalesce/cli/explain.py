@@ -31,7 +31,7 @@ def of_operation(
 
     For one variant, the result is a `Profile`. For several, it is a `Comparison`. `option_texts`
     are the options of the operation, such as ``["tile=16"]``. `settings` are other arguments of
-    `coalesce.profile`, such as ``sample=0.1``.
+    `coalesce.profile`, such as ``device="sim:a100"``.
     """
     names = variants or [catalogue.variants(operation).names[0]]
     definition = table.operation(operation)

@@ -335,12 +335,6 @@ def _add_explain(commands: Any) -> None:
     )
     _add_device(explain, "sim")
     _add_files(explain)
-    explain.add_argument(
-        "--sample",
-        type=float,
-        metavar="SHARE",
-        help="simulate only this share of the blocks, such as 0.05, and estimate the counts",
-    )
     kernel = explain.add_argument_group("options for a kernel")
     kernel.add_argument(
         "--wavefront",

@@ -147,7 +147,7 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
         raise ValueError(
             "a roofline needs the metrics dram__bytes_read.sum and dram__bytes_write.sum; at least "
             f"one of them is missing in the profile of {name!r}. Profile the kernel with "
-            "caches=True and without `sample`"
+            "caches=True"
         )
     ms, modelled = _time(name, profile)
     return Work(

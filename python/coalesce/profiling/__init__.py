@@ -15,12 +15,10 @@ from coalesce.profiling.patterns.examples import Example
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows.accesses import Access, Instruction, Line, Padding
 from coalesce.profiling.sentences.verdict import Total
-from coalesce.simulate.sampling import Estimate
 
 __all__ = [
     "Access",
     "ArrayInfo",
-    "Estimate",
     "Example",
     "Instruction",
     "Line",
@@ -37,7 +35,6 @@ def profile(
     operation: str,
     *arrays: Any,
     device: str | Device = "sim",
-    sample: float | None = None,
     executor: Executor | None = None,
     progress: bool | Callable[[int, int], object] | None = None,
     caches: bool = True,
@@ -60,11 +57,6 @@ def profile(
         ``"sim"``, or another simulated GPU. For a real GPU, such as ``"cuda"``, the simulator
         counts the accesses of the code that was compiled for this GPU. The kernel also runs on the
         GPU: `measured_ms` is its time there.
-    sample : float, optional
-        The share of the blocks to simulate, above 0 and below 1. The counts of the other blocks are
-        estimated, and every number is shown with its standard error. At least a few dozen blocks
-        are simulated; a smaller grid is simulated whole. By default, all blocks are simulated, and
-        the counts are exact.
     executor : concurrent.futures.Executor, optional
         A process pool, or Dask's ``client.get_executor()``. It simulates parts of the grid in other
         processes or on other machines. The counts are the same as without an executor. The time is
@@ -76,8 +68,8 @@ def profile(
     caches : bool
         Whether to model the caches: their hit rates, the sectors of L2, the bytes of DRAM, and the
         time. A profile with the caches takes up to twice as long as a profile without them.
-        Caches are not modelled with `sample` or `executor`, because they depend on all blocks and
-        on the order in which a GPU runs the blocks.
+        Caches are not modelled with `executor`, because they depend on all blocks and on the
+        order in which a GPU runs the blocks.
     **options
         Options of the operation, such as ``variant="naive"``, ``tile=16`` or ``pattern="stride"``.
 
@@ -101,5 +93,5 @@ def profile(
     >>> p.metrics()["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
     128
     """
-    settings = run.ProfileSettings(sample, executor, progress, caches)
+    settings = run.ProfileSettings(executor, progress, caches)
     return run.of_operation(operation, arrays, device, options, settings)

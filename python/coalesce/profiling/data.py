@@ -14,7 +14,6 @@ from coalesce.profiling.rows import grouping
 from coalesce.profiling.rows.accesses import Access, Instruction, Line
 from coalesce.profiling.sentences import advice
 from coalesce.profiling.sentences import verdict as profiling_verdict
-from coalesce.simulate.sampling import Estimate
 
 if TYPE_CHECKING:
     from coalesce.profiling.hardware.ncu import RepeatedLaunch
@@ -70,8 +69,6 @@ class Results:
     ----------
     metrics : dict
         The metrics of Nsight Compute. `ProfileData.metrics` describes them.
-    errors : dict
-        The standard errors of the metrics, if they were estimated from a sample of the blocks.
     inexact : dict
         For each metric that may differ from the counters of a GPU: the reason.
     instructions : Instructions
@@ -79,7 +76,6 @@ class Results:
     """
 
     metrics: dict[str, float]
-    errors: dict[str, float]
     inexact: dict[str, str]
     instructions: grouping.Instructions
 
@@ -103,7 +99,6 @@ class ProfileData:
         measured_ms: float | None = None,
         title: str = "",
         launch: RepeatedLaunch | None = None,
-        estimate: Estimate | None = None,
     ) -> None:
         # Not for users: `profile` and `Kernel.profile` call this. To save time, `results` is called
         # when the results are first used.
@@ -122,7 +117,6 @@ class ProfileData:
         self.preparation: tuple[ProfileData, ...] = ()
         self._compute = results
         self._launch = launch
-        self.estimate = estimate
 
     def metrics(self) -> dict[str, float]:
         """Return the counts of the whole kernel as metrics of Nsight Compute.
@@ -146,11 +140,6 @@ class ProfileData:
     def inexact(self) -> dict[str, str]:
         """A dict of the metrics that may differ from the counters of a GPU, with the reasons."""
         return dict(self._results.inexact)
-
-    @property
-    def errors(self) -> dict[str, float]:
-        """A dict of the standard errors of metrics that were estimated from a sample."""
-        return dict(self._results.errors)
 
     def lines(self) -> list[Line]:
         """Return the counts of each source line.
@@ -209,7 +198,7 @@ class ProfileData:
         >>> [(t.name, t.requests) for t in p.totals()]  # doctest: +SKIP
         [('global load', 6144), ('global store', 64)]
         """
-        return profiling_verdict.totals(self.accesses(), self._errors)
+        return profiling_verdict.totals(self.accesses())
 
     @property
     def sectors_per_request(self) -> dict[str, float]:
@@ -231,9 +220,8 @@ class ProfileData:
         return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out the two values that are computed from the others, and functions, which cannot be
-        # pickled.
-        left_out = ("_lines", "_errors", "_compute")
+        # Leave out what is computed from the others, and the function, which cannot be pickled.
+        left_out = ("_lines", "_compute")
         state = {k: v for k, v in self.__dict__.items() if k not in left_out}
         return {**state, "_results": self._results}
 
@@ -244,17 +232,4 @@ class ProfileData:
     @cached_property
     def _lines(self) -> tuple[Line, ...]:
         rows = self._results.instructions
-        return grouping.lines(rows, self.source, advice.sentence, self._errors)
-
-    @cached_property
-    def _errors(self) -> grouping.Errors | None:
-        """A function that returns the standard error of a sum; None if the counts are exact."""
-        if self.estimate is None:
-            return None
-        estimate = self.estimate
-        tables = {id(counts): counts.table() for counts in estimate.groups}
-
-        def error(rows: Sequence[int], counter: str) -> float:
-            return estimate.error(lambda c: float(tables[id(c)][counter][list(rows)].sum()))
-
-        return error
+        return grouping.lines(rows, self.source, advice.sentence)

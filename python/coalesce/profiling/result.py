@@ -49,13 +49,6 @@ class Profile(ProfileData, Assertions):
     preparation : tuple of Profile
         The profiles of the other kernels that the operation launched. Such a kernel prepares
         operands before this kernel runs, or adds up partial results afterwards.
-    estimate : Estimate or None
-        If only a sample of the blocks was simulated, all counts are estimates.
-        ``estimate.blocks_run`` is then the number of simulated blocks, and ``estimate.share`` is
-        their share of the grid. None if all blocks were simulated.
-    errors : dict
-        A dict from the names of metrics to their standard errors, if only a sample of the blocks
-        was simulated. Otherwise it is empty.
 
     Examples
     --------
@@ -123,7 +116,6 @@ class Profile(ProfileData, Assertions):
             - ``kernel``, ``title``, ``grid``, ``block``, ``shared_bytes``, ``device``, ``arrays``,
               ``modelled_ms``, ``not_modelled``, ``measured_ms``: the attributes of the profile;
             - ``modelled``: None, or the attributes of `Modelled`;
-            - ``estimate``: None, or ``share``, ``blocks_run``, ``blocks_total`` and ``errors``;
             - ``verdict``, ``inexact``: attributes of the profile;
             - ``metrics``: the result of the method `metrics`;
             - ``lines``: a list of dicts, one for each `Line`, with the attributes of the line. The

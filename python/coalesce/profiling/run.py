@@ -48,7 +48,6 @@ _OF_PTX = "counted on the PTX, before the GPU's assembler merges and drops instr
 class ProfileSettings:
     """The settings of a profile. See `coalesce.profile`."""
 
-    sample: float | None = None
     executor: Executor | None = None
     progress: counting.Progress = None
     caches: bool = True
@@ -78,8 +77,8 @@ def of_operation(
         is_own = k.operation == definition.name
         # An operation may launch other kernels before its own kernel, to prepare the operands that
         # its kernel reads. These operands must be complete. So the other kernels are simulated in
-        # this process, with all of their blocks and not only a sample.
-        how = settings if is_own else replace(settings, sample=None, executor=None)
+        # this process.
+        how = settings if is_own else replace(settings, executor=None)
         title = table.title_of(k.operation, k.variant)
         profile, record = of_prepared(k.prepared(), k.arguments, how, title)
         taken.append(profile)
@@ -129,7 +128,6 @@ def of_prepared(
         # If the kernel also runs on a GPU, the caller's arrays must get the GPU's results. So the
         # simulator uses copies of the arrays for counting.
         launch.detached() if on_gpu else launch,
-        sample=settings.sample,
         executor=settings.executor,
         progress=settings.progress,
         exemplars=_EXAMPLES,
@@ -163,7 +161,6 @@ def of_prepared(
         modelled=counted.modelled,
         not_modelled=counted.counts.not_modelled,
         measured_ms=record.kernel_ms if on_gpu else None,
-        estimate=counted.estimate,
         launch=again,
     )
     return profile, record
@@ -171,10 +168,9 @@ def of_prepared(
 
 def _results(launch: Prepared, counted: counting.Counted) -> Results:
     """Return the metrics and the instructions of a profile."""
-    metrics, errors, inexact = _metrics(launch, counted)
+    metrics, inexact = _metrics(launch, counted)
     return Results(
         metrics={name: _whole(value) for name, value in metrics.items()},
-        errors=errors,
         inexact={name: why for name, why in inexact.items() if name in metrics},
         instructions=_instructions(launch, counted),
     )
@@ -182,14 +178,10 @@ def _results(launch: Prepared, counted: counting.Counted) -> Results:
 
 def _metrics(
     launch: Prepared, counted: counting.Counted
-) -> tuple[dict[str, float], dict[str, float], dict[str, str]]:
-    """Return the metrics, their standard errors, and why some of them are not exact.
-
-    Only metrics that are estimated from a sample have a standard error.
-    """
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the metrics, and why some of them are not exact."""
     counts = counted.counts
     metrics: dict[str, float] = counts.metrics()
-    errors: dict[str, float] = {}
     if counts.machine_code:
         inexact = exactness.inexact(counted.table(), metrics)
     else:
@@ -203,15 +195,11 @@ def _metrics(
             inexact = exactness.order_dependent(metrics, space) | inexact
     if missing := counts.not_counted:
         inexact = dict.fromkeys(metrics, missing)
-    if counted.estimate is not None:
-        metrics, errors = counted.estimate.metrics(metrics)
-        why = f"estimated from {counted.estimate.share:.1%} of the blocks"
-        inexact = dict.fromkeys(metrics, why)
     if counted.modelled is not None:
         of_caches = counted.modelled.metrics()
         metrics = {**metrics, **of_caches}
         inexact |= dict.fromkeys(of_caches, _MODELLED)
-    return metrics, errors, inexact
+    return metrics, inexact
 
 
 def _whole(value: float) -> float:
@@ -244,7 +232,6 @@ def _instructions(launch: Prepared, counted: counting.Counted) -> grouping.Instr
         counts.source_file,
         [parameter.name for parameter in kernel.signature.parameters],
         counted.exemplars,
-        1.0 if counted.estimate is None else counted.estimate.scale,
         widths,
     )
 

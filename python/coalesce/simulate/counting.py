@@ -16,7 +16,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.common.progress import reporter
 from coalesce.launch.modelled import Modelled
-from coalesce.simulate import dependencies, remote, sampling
+from coalesce.simulate import dependencies, remote
 from coalesce.simulate.events import Trace
 from coalesce.simulate.prepared import Prepared
 
@@ -30,7 +30,7 @@ class Counted:
     Attributes
     ----------
     counts : Counts
-        The counts of the whole grid. With a sample, the counts of the simulated blocks.
+        The counts of the whole grid.
     table : callable
         Returns the counts of each instruction: ``counts.table()``. It is computed once, by the
         first call.
@@ -38,16 +38,13 @@ class Counted:
         Some executions of each memory instruction, as examples. None if `count` was called with
         ``exemplars=0``.
     modelled : Modelled or None
-        The modelled time and caches. None with a sample or an executor.
-    estimate : Estimate or None
-        The estimates for the whole grid. None without a sample.
+        The modelled time and caches. None with an executor.
     """
 
     counts: sim.Counts
     table: Callable[[], dict[str, np.ndarray[Any, Any]]]
     exemplars: Trace | None
     modelled: Modelled | None
-    estimate: sampling.Estimate | None = None
 
     @property
     def has_lines(self) -> bool:
@@ -58,7 +55,6 @@ class Counted:
 def count(
     launch: Prepared,
     *,
-    sample: float | None = None,
     executor: Executor | None = None,
     progress: Progress = None,
     exemplars: int = 0,
@@ -66,17 +62,13 @@ def count(
 ) -> Counted:
     """Simulate a launch, and count what its memory accesses cost.
 
-    Without a sample and without an executor, the NumPy arrays of the launch contain its results
+    Without an executor, the NumPy arrays of the launch contain its results
     afterwards. GPU arrays do not change, because the simulator uses copies of them.
 
     Parameters
     ----------
     launch : Prepared
         The launch.
-    sample : float, optional
-        The fraction of the blocks to simulate, above 0 and below 1. These blocks use copies of the
-        arrays. At least 32 blocks are simulated; a grid of at most 32 blocks is simulated
-        completely. By default, all blocks are simulated.
     executor : concurrent.futures.Executor, optional
         Simulates the blocks in other processes, on copies of the arrays.
     progress : bool or callable, optional
@@ -86,43 +78,23 @@ def count(
     exemplars : int
         How many executions of each memory instruction to keep as examples.
     caches : bool
-        Whether to model the caches. This is possible only without `sample` and `executor`.
+        Whether to model the caches. This is possible only without `executor`.
     """
-    if sample is not None or executor is not None:
-        dependencies.require_independent_blocks(launch, "executor" if sample is None else "sample")
-    chosen = None if sample is None else sampling.choose(launch.blocks, sample)
+    if executor is not None:
+        dependencies.require_independent_blocks(launch)
     result: Any
     with reporter(progress, launch.kernel.name) as report:
         if executor is not None:
             remote.check_executor(executor)
-            jobs = remote.ranges(launch.blocks, executor)
-            if chosen is not None:
-                jobs = [chosen[0][chosen[1] == group] for group in np.unique(chosen[1])]
-            result = remote.run(launch, executor, jobs, exemplars, report)
-        elif chosen is not None:
-            launch = launch.detached()
-            selection: dict[str, Any] = {"blocks": chosen[0], "groups": chosen[1]}
-            program = launch.program
-            before = [(v[0], program.read_variable(v[0])) for v in program.variables()]
-            try:
-                result = launch.run(counts=True, exemplars=exemplars, progress=report, **selection)
-            finally:  # a sample must not change the module's variables
-                for name, value in before:
-                    program.write_variable(name, value)
+            result = remote.run(launch, executor, exemplars, report)
         else:
             result = launch.run(counts=True, exemplars=exemplars, progress=report, caches=caches)
             launch.finish()
     assert result.counts is not None
-    estimate = None
-    if chosen is not None:
-        blocks, groups = chosen
-        sizes = np.bincount(groups).tolist()
-        estimate = sampling.Estimate(len(blocks), launch.blocks, result.groups, sizes)
     table = functools.cache(result.counts.table)
     return Counted(
         counts=result.counts,
         table=table,
         exemplars=launch.trace(result, table) if exemplars else None,
-        modelled=Modelled.of(result.model) if result.model and estimate is None else None,
-        estimate=estimate,
+        modelled=Modelled.of(result.model) if result.model else None,
     )

@@ -20,12 +20,8 @@ def may_communicate(launch: Prepared) -> bool:
     return bool(launch.program.exchanges(launch.kernel.entry))
 
 
-def require_independent_blocks(launch: Prepared, argument: str) -> None:
-    """Raise LaunchError if the blocks may communicate.
-
-    `argument` is the name of the user's argument that needs independent blocks, such as "sample".
-    The message advises to leave this argument out.
-    """
+def require_independent_blocks(launch: Prepared) -> None:
+    """Raise LaunchError if the blocks may communicate, so that an executor cannot divide them."""
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:
         return
@@ -35,5 +31,5 @@ def require_independent_blocks(launch: Prepared, argument: str) -> None:
     raise LaunchError(
         f"{launch.kernel.name}: the blocks may communicate, with the instruction `{opcode}` in "
         f"{place}. A block may behave differently if other blocks do not run. To simulate all "
-        f"blocks, leave out `{argument}`"
+        "blocks, leave out `executor`"
     )

@@ -71,7 +71,6 @@ class Result:
     events: dict[str, np.ndarray[Any, Any]] | None
     omitted: int
     memory: list[tuple[str, str, int, int, int]]
-    groups: list[Any]
     model: None = None
 
 
@@ -103,18 +102,16 @@ def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.
 def run(
     launch: Prepared,
     executor: Executor,
-    chosen: Sequence[np.ndarray[Any, np.dtype[np.uint64]]],
     exemplars: int,
     progress: Callable[[int, int], object] | None,
 ) -> Result:
-    """Simulate several lists of blocks. Each list is a job.
+    """Simulate the blocks of a launch in jobs, which `executor` runs.
 
-    `chosen` has the lists. A list contains the linear numbers of its blocks. `executor` runs the
-    jobs. `exemplars` says how many executions of each memory instruction are kept as examples.
-    `progress` is called with two numbers: how many blocks are finished, and how many there are. The
-    attribute `groups` of the result has the counts of each list.
+    `exemplars` says how many executions of each memory instruction are kept as examples.
+    `progress` is called with two numbers: how many blocks are finished, and how many there are.
     """
     shipped = _shipped(launch)
+    chosen = ranges(launch.blocks, executor)
     total, done = sum(map(len, chosen)), 0
     futures = {
         executor.submit(run_blocks, shipped, blocks, exemplars): number
@@ -136,7 +133,7 @@ def run(
     for part in parts[1:]:
         counts = counts + part[0]
     events = _events([part[1] for part in parts], exemplars) if exemplars else None
-    return Result(counts, events, 0, parts[0][2], [part[0] for part in parts])
+    return Result(counts, events, 0, parts[0][2])
 
 
 def run_blocks(

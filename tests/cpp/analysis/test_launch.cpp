@@ -31,27 +31,6 @@ TEST(Launch, CountsAndModelsATime) {
     EXPECT_FALSE(r.caches);
 }
 
-TEST(Launch, CountsGroupsOfBlocksSeparately) {
-    Kernel k("");
-    LaunchRequest request = k.request(8);
-    request.launch.blocks = {1, 4, 6};
-    request.groups = {{0, 1, 0}};
-    const Result r = k.launch(request);
-    ASSERT_EQ(r.groups.size(), 2u);
-    EXPECT_EQ(r.groups[0].executed(), 2 * r.groups[1].executed());
-    EXPECT_EQ(r.counts->executed(), 3 * r.groups[1].executed());
-}
-
-TEST(Launch, RefusesWrongGroups) {
-    Kernel k("");
-    LaunchRequest request = k.request(8);
-    request.launch.blocks = {1, 4, 6};
-    request.groups = {{0, 1}};
-    EXPECT_THROW(k.launch(request), LaunchError);
-    request.launch.blocks.reset();
-    EXPECT_THROW(k.launch(request), LaunchError);
-}
-
 TEST(Launch, ModelsAWholeGridFromItsFirstRounds) {
     Kernel k("");
     LaunchRequest some =

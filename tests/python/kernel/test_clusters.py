@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import many_kernels
 import numpy as np
 import pytest
@@ -211,10 +213,14 @@ def test_wrong_launches():
         kernel_of()[6, 64](x, x.copy())
     with pytest.raises(coalesce.LaunchError, match=r"compute capability 9\.0"):
         kernel_of(device="sim:a100", arch=90)[12, 64](x, x.copy())
-    with pytest.raises(
-        coalesce.LaunchError, match=r"communicate, with the instruction `(barrier\.cluster|mapa)"
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(
+            coalesce.LaunchError,
+            match=r"communicate, with the instruction `(barrier\.cluster|mapa)",
+        ),
     ):
-        kernel_of().profile(12, 64, x, x.copy(), sample=0.5)
+        kernel_of().profile(12, 64, x, x.copy(), executor=pool)
     with pytest.raises(coalesce.LaunchError, match="without having arrived there"):
         kernel_of(NOT_ARRIVED)[2, 64](x, x.copy())
 

@@ -233,12 +233,6 @@ def test_a_block_is_stepped_while_the_others_run():
             np.testing.assert_array_equal(stepper.arrays["a"][mine], want[mine])
 
 
-def test_a_sample_of_blocks_is_refused():
-    kernel, arrays, _ = sums("sim")
-    with pytest.raises(coalesce.LaunchError, match="communicate"):
-        kernel.profile(20, 128, *arrays, 5000, cooperative=True, sample=0.5)
-
-
 def test_a_block_that_skips_the_barrier():
     kernel = rounds_of(SYNCS[2], device="sim")
     a = np.zeros(512, np.int32)

@@ -93,16 +93,6 @@ def test_dask(processes):
         assert_same_counts(profile(executor=client.get_executor())[0], profile()[0])
 
 
-def test_a_sample():
-    here, _ = profile(sample=0.5)
-    there, _ = profile(sample=0.5, executor=Immediate())
-    assert there.estimate.share == here.estimate.share
-    metrics = here.metrics()
-    metrics.pop("gpu__time_duration.sum", None)
-    assert there.metrics() == metrics
-    assert there.errors == pytest.approx(here.errors)
-
-
 def test_operations():
     a, b = np.ones((2, 128, 128), np.float32)
     p = coalesce.profile("matmul", a, b, variant="corner_turned", executor=Immediate())

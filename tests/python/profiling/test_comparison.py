@@ -57,17 +57,6 @@ def test_rows_and_ratios(transposes):
         c.ratio("speed")
 
 
-def test_estimates_are_marked():
-    kernel = coalesce.Kernel(SCALE, options=["-DSTRIDE=1"], device="sim")
-    given = (1000, 32, np.ones(32, np.float32), np.ones(32, np.float32))
-    c = coalesce.compare(kernel.profile(*given), kernel.profile(*given, sample=0.05))
-    text = " ".join(c.to_text().split())
-    assert "global load sectors 8,000 ~8,000 the same" in text
-    assert text.count("~ estimated from 50 of 1,000 blocks (5.0%)") == 1
-    assert "~8,000" in c.to_html()
-    assert "estimated from 50 of 1,000 blocks" in c.to_html()
-
-
 def test_lines_of_one_source_are_paired():
     c = coalesce.compare(scaled(8), scaled(1))
     pairs = c.lines()

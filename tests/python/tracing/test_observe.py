@@ -107,17 +107,20 @@ EXCHANGES = {
 
 
 @pytest.mark.parametrize("body", EXCHANGES)
-def test_blocks_that_communicate_are_not_sampled(body, on_simulator):
+def test_blocks_that_communicate_are_not_distributed(body, on_simulator):
     text, message = EXCHANGES[body]
     source = f'extern "C" __global__ void k(int* total, int* out) {{\n{text}\n}}'
     kernel = coalesce.Kernel(source, device=on_simulator)
     arguments = [np.zeros(1, np.int32), np.zeros(1, np.int32)]
-    with pytest.raises(coalesce.LaunchError, match=message) as caught:
-        counting.count(prepare(kernel, 1000, 32, arguments), sample=0.1)
-    assert "leave out `sample`" in str(caught.value)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(coalesce.LaunchError, match=message) as caught,
+    ):
+        counting.count(prepare(kernel, 4, 32, arguments), executor=pool)
+    assert "leave out `executor`" in str(caught.value)
 
 
-def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):
+def test_atomics_whose_result_is_not_used_are_distributed(on_simulator):
     source = """extern "C" __global__ void k(int* total) {
         __shared__ int own;
         if (threadIdx.x == 0) own = 0;
@@ -126,24 +129,7 @@ def test_atomics_whose_result_is_not_used_are_sampled(on_simulator):
         if (n == 31) atomicAdd(total, own);
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
-    counted = counting.count(prepare(kernel, 1000, 32, [np.zeros(1, np.int32)]), sample=0.1)
-    assert counted.estimate is not None
-    assert counted.estimate.blocks_run < 1000
-
-
-def test_blocks_that_communicate_are_not_distributed(on_simulator):
-    source = 'extern "C" __global__ void k(int* x) { if (atomicAdd(x, 1) == 3) x[1] = 1; }'
-    kernel = coalesce.Kernel(source, device=on_simulator)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        pytest.raises(coalesce.LaunchError, match="To simulate all blocks, leave out `executor`"),
-    ):
-        counting.count(prepare(kernel, 4, 32, [np.zeros(2, np.int32)]), executor=pool)
-
-
-def test_a_sample_leaves_variables_as_they_are(on_simulator):
-    source = """__device__ int total = 5;
-    extern "C" __global__ void k() { atomicAdd(&total, 1); }"""
-    kernel = coalesce.Kernel(source, device=on_simulator)
-    counting.count(prepare(kernel, 1000, 32, []), sample=0.1)
-    assert kernel.globals["total"][...] == 5
+    arguments = [np.zeros(1, np.int32)]
+    with ThreadPoolExecutor(1) as pool:
+        shared = counting.count(prepare(kernel, 100, 32, arguments), executor=pool)
+    assert shared.counts == counting.count(prepare(kernel, 100, 32, arguments)).counts

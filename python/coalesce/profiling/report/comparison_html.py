@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from coalesce.profiling.report.comparison_text import (
     change,
     changed,
-    estimated,
     left_out,
-    shown,
     unchanged,
+    value,
 )
 from coalesce.profiling.report.text import bar, launch, percent
 from coalesce.profiling.rows.accesses import Access, Line
@@ -40,8 +39,6 @@ def report(comparison: ComparisonData) -> Markup:
     parts = []
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         parts.append(tag("div", [tag("b", name), " ", tag("span", launch(profile), FAINT)]))
-        if (note := estimated(profile)) is not None:
-            parts.append(tag("div", tag("b", note), "padding-left:16px"))
     parts.append(_rows(comparison))
     parts += [_lines(comparison, i) for i in range(1, len(comparison.profiles))]
     return tag("div", joined(parts, "\n"), "line-height:1.45")
@@ -55,8 +52,8 @@ def _rows(comparison: ComparisonData) -> Markup:
     rows = [row(head)]
     for quantity in comparison.rows():
         cells = [cell(quantity.name)]
-        for i in range(len(quantity.values)):
-            cells.append(cell(shown(comparison, quantity, i), align="right"))
+        for i, one in enumerate(quantity.values):
+            cells.append(cell(value(one), align="right"))
             if i:
                 color = {True: f"color:{GOOD}", False: f"color:{BAD}", None: FAINT}
                 text = change(quantity, i)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from coalesce.profiling.comparison_data import Row, same_cost
-from coalesce.profiling.report import text as profile_text
 from coalesce.profiling.report.text import BAD, BOLD, FAINT, GOOD, launch, source_line
 from coalesce.profiling.rows.accesses import Line
 from coalesce.render import tables
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from coalesce.profiling.comparison_data import ComparisonData
-    from coalesce.profiling.data import ProfileData
 
 # A line of the baseline, and the same line of the other profile; see Comparison.lines.
 Pair = tuple[Line | None, Line | None]
@@ -30,8 +28,6 @@ def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the text: the table, and a diff with the baseline for each profile."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
-        if (note := estimated(profile)) is not None:
-            yield Text(f"  {note}", BOLD)
     # If not all profiles fit, further tables show the rest, each beside the baseline.
     fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
     others = range(1, len(comparison.profiles))
@@ -51,10 +47,10 @@ def _table(comparison: ComparisonData, chosen: Sequence[int]) -> Table:
     for row in comparison.rows():
         if all(row.values[i] is None for i in (0, *chosen)):
             continue
-        cells = [Text(row.name), Text(shown(comparison, row, 0))]
+        cells = [Text(row.name), Text(value(row.values[0]))]
         for i in chosen:
             style = {True: GOOD, False: BAD, None: FAINT}[row.better(i)]
-            cells += [Text(shown(comparison, row, i)), Text(change(row, i), style)]
+            cells += [Text(value(row.values[i])), Text(change(row, i), style)]
         table.add_row(*cells)
     return table
 
@@ -106,24 +102,6 @@ def left_out(lines: int) -> str:
     if lines == 1:
         return "1 line with the same cost in both is not shown."
     return f"{lines} lines with the same cost in both are not shown." if lines else ""
-
-
-def estimated(profile: ProfileData) -> str | None:
-    """Return a sentence that says how many blocks were simulated for an estimated profile.
-
-    Return None if the profile is not estimated, because all blocks were counted.
-    """
-    if profile.estimate is None:
-        return None
-    from_what, _, _ = profile_text.estimated(profile.estimate).partition(";")
-    return f"~ {from_what[0].lower()}{from_what[1:]}; its own report has the standard errors."
-
-
-def shown(comparison: ComparisonData, row: Row, i: int) -> str:
-    """Return the i-th value of a row as text. Estimates begin with ``"~"``."""
-    text = value(row.values[i])
-    guess = comparison.profiles[i].estimate is not None and row.values[i] is not None
-    return f"~{text}" if guess else text
 
 
 def value(number: float | None) -> str:

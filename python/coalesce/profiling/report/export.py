@@ -56,14 +56,6 @@ def as_dict(profile: ProfileData) -> dict[str, Any]:
         "modelled": _modelled(profile.modelled),
         "not_modelled": profile.not_modelled,
         "measured_ms": profile.measured_ms,
-        "estimate": None
-        if profile.estimate is None
-        else {
-            "share": profile.estimate.share,
-            "blocks_run": profile.estimate.blocks_run,
-            "blocks_total": profile.estimate.blocks_total,
-            "errors": profile.errors,
-        },
         "verdict": profile.verdict,
         "metrics": profile.metrics(),
         "inexact": profile.inexact,

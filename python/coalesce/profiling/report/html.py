@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from coalesce.cxx.declarations import lines_of
 from coalesce.profiling.report import text as profile_text
-from coalesce.profiling.report.text import bar, percent, plus_minus
+from coalesce.profiling.report.text import bar, percent
 from coalesce.profiling.rows.accesses import Access, Line, number
 from coalesce.profiling.sentences import verdict
 from coalesce.profiling.sentences.advice import remarks, wasteful, with_sentences
-from coalesce.profiling.sentences.verdict import Total
 from coalesce.render.markup import (
     BAD,
     FAINT,
@@ -49,8 +48,6 @@ def report(profile: ProfileData) -> Markup:
 def _header(profile: ProfileData) -> Markup:
     title = tag("div", tag("b", profile.title), "font-size:larger")
     parts = [title, tag("div", profile_text.launch(profile), FAINT)]
-    if profile.estimate is not None:
-        parts.append(tag("div", tag("b", profile_text.estimated(profile.estimate))))
     return joined(parts)
 
 
@@ -75,7 +72,7 @@ def _totals(profile: ProfileData) -> Markup:
                 [
                     cell(t.name),
                     cell(f"{t.requests:,}", align="right"),
-                    cell([f"{t.cost:,} {t.unit}", *_error(t)], align="right"),
+                    cell(f"{t.cost:,} {t.unit}", align="right"),
                     cell(_warn(each) if t.wasteful else each, align="right"),
                     cell(number(t.needed_per_request), align="right"),
                     cell(used, align="right"),
@@ -172,18 +169,12 @@ def _access(access: Access) -> Markup:
             cell(""),
             cell(name, "padding-left:32px"),
             cell([bars, " ", percent(access.share)]),
-            cell([f"{access.requests:,}", *_error(access)], align="right"),
+            cell(f"{access.requests:,}", align="right"),
             cell(_warn(access.takes) if bad else access.takes, align="right"),
             cell(number(access.needed_per_request), align="right"),
             cell(used, align="right"),
         ]
     )
-
-
-def _error(estimated: Access | Total) -> list[str]:
-    if not estimated.error:
-        return []
-    return [" ", tag("span", plus_minus(estimated.error, estimated.cost), FAINT)]
 
 
 def _warn(text: str) -> Markup:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from coalesce.profiling.data import ProfileData
-    from coalesce.simulate.sampling import Estimate
 
 BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -37,8 +36,6 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the report: title, verdict, table, source lines and notes."""
     yield Text(profile.title, BOLD)
     yield Text(launch(profile), FAINT)
-    if profile.estimate is not None:
-        yield Text(estimated(profile.estimate), BOLD)
     yield Text()
     accesses = profile.accesses()
     for finding in verdict.verdict(accesses):
@@ -74,19 +71,6 @@ def launch(profile: ProfileData) -> str:
     )
 
 
-def estimated(estimate: Estimate) -> str:
-    """Return a sentence that says how many blocks were simulated for an estimate."""
-    return (
-        f"Estimated from {estimate.blocks_run:,} of {estimate.blocks_total:,} blocks "
-        f"({estimate.share:.1%}); ± is one standard error."
-    )
-
-
-def plus_minus(error: float, of: float) -> str:
-    """Return ``error / of`` in percent, such as ``"±2.5%"`` for 5 / 200. "" if `of` is 0."""
-    return f"±{error / of:.1%}" if of else ""
-
-
 def extents(extent: tuple[int, int, int]) -> str:
     """Return the extents of a grid or a block as text: ``"8 x 8"`` for (8, 8, 1)."""
     dimensions = max((i + 1 for i in range(3) if extent[i] != 1), default=1)
@@ -112,14 +96,13 @@ def notes(profile: ProfileData) -> list[str]:
     ]
     if {"global", "shared"} <= {access.space for access in profile.accesses()}:
         sentences.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
-    if profile.estimate is None:
-        sentences += exactness(profile)
+    sentences += exactness(profile)
     if profile.not_modelled:
         sentences.append(f"Caches and time are not modelled: {profile.not_modelled}.")
     elif profile.modelled is None:
         sentences.append(
-            "Caches and time are not modelled with a sample or an executor, because they depend on "
-            "all blocks and on the order in which a GPU runs them."
+            "Caches and time are not modelled with an executor, because they depend on all "
+            "blocks and on the order in which a GPU runs them."
         )
     return sentences
 
@@ -203,8 +186,6 @@ def _finding(finding: verdict.Sentence, width: int) -> Iterator[Text]:
 def _totals(profile: ProfileData, width: int) -> Table:
     numbers = ["requests", "sectors or", "per request", "needed", "bytes used"]
     heads = ["", *numbers[:2], "wavefronts", *numbers[2:]]
-    if profile.estimate is not None:
-        heads.append("error")
     table = tables.table(heads, right=numbers, wrap=heads[4:])
     table.collapse_padding = width < _ROOMY  # one space between columns, not two
     for t in profile.totals():
@@ -216,7 +197,6 @@ def _totals(profile: ProfileData, width: int) -> Table:
             Text(number(t.per_request), f"bold {BAD}" if t.wasteful else ""),
             number(t.needed_per_request),
             f"{t.bytes_used / t.bytes_moved:.0%}" if t.bytes_moved else "",
-            *([] if profile.estimate is None else [Text(plus_minus(t.error, t.cost), FAINT)]),
         )
     return table
 
@@ -247,11 +227,9 @@ def source_line(
     bar_width = 10 if width < 96 else 16
     for access, sentence in with_sentences(line.accesses):
         row = _access_row(access, bar_width, min(max(names, 14), 14 if bar_width == 10 else 20))
-        error = f"  {plus_minus(access.error, access.cost)}" if access.error else ""
         remark = _remark(access)
-        if len(row) + len(error) + len(remark) > width:  # leave out this number, before the remark
+        if len(row) + len(remark) > width:  # leave out this number, before the remark
             row.right_crop(len(_needs(access)))
-        row.append(error, FAINT)
         row.append(remark if len(row) + len(remark) <= width else "", FAINT)
         yield row
         if sentences:

@@ -145,9 +145,6 @@ class Access:
         access is also wasteful.
     sentence : str
         Sentences about the access: the pattern and, if the access is wasteful, what to do.
-    error : float
-        The standard error of the property `cost`, if only a sample of the blocks was simulated.
-        Otherwise 0.
     padding : Padding or None
         For an access with a bank conflict: the padding with which all accesses to the array take
         the fewest wavefronts, if it also reduces the conflict of this access. If there is no such
@@ -171,7 +168,6 @@ class Access:
     share: float
     example: Example | None = None
     sentence: str = ""
-    error: float = 0.0
     padding: Padding | None = None
 
     @property

@@ -58,13 +58,11 @@ class Instructions(Sequence[Instruction]):
         own_file: int,
         parameters: Sequence[str],
         trace: Trace | None,
-        scale: float = 1,
         ptx_widths: Mapping[int, int] | None = None,
     ) -> None:
         """Take the counts of a launch.
 
-        `parameters` has the names of the kernel's parameters. `trace` has the examples. All counts
-        are multiplied by `scale`.
+        `parameters` has the names of the kernel's parameters. `trace` has the examples.
 
         `ptx_widths` is a dict from a line of the PTX to the bytes that its instruction accesses in
         each lane. If the machine instruction of this line accesses more bytes, the assembler has
@@ -73,8 +71,6 @@ class Instructions(Sequence[Instruction]):
         names = [c for c in _COUNTERS if c in table]
         columns = (*names, "opcode", "space", "kind", "line", "ptx_line", "width")
         self.column: dict[str, list[Any]] = {name: table[name].tolist() for name in columns}
-        for name in names if scale != 1 else ():
-            self.column[name] = [round(count * scale) for count in self.column[name]]
         files_of = {number: name for number, name in files.items() if number != own_file}
         self.column["file"] = [files_of.get(file, "") for file in table["file"].tolist()]
         counted = (table["requests"] > 0) & (table["bulk"] | ~table["mbarrier"])
@@ -128,22 +124,15 @@ class Instructions(Sequence[Instruction]):
         return variable or next((e.array.name for e in shown if e.array is not None), "")
 
 
-# A function that returns the standard error of a sum. Its arguments are the indices of the
-# instructions whose counts are added up, and the name of the counter.
-Errors = Callable[[Sequence[int], str], float]
-
-
 def lines(
     rows: Instructions,
     source: str,
     advise: Callable[[Access], str],
-    errors: Errors | None = None,
 ) -> tuple[Line, ...]:
     """Group the instructions by source line, and the memory accesses of a line by array and kind.
 
     `rows` are the instructions, and `source` is the text of the kernel's file. `advise` is a
-    function that returns the text for `Access.sentence`. `errors` is a function that returns the
-    standard error of a sum (see `Errors`). If the counts are not estimates, `errors` is None.
+    function that returns the text for `Access.sentence`.
     """
     column = rows.column
     totals = {"sectors": 0, "wavefronts": 0}
@@ -165,7 +154,7 @@ def lines(
         group = by_place[file, number]
         written = _text_of(file, number, text)
         accessing = [rows[index] for index in group if rows.accesses[index]]
-        accesses = _accesses(accessing, written, totals, errors)
+        accesses = _accesses(accessing, written, totals)
         accesses = _with_sentences(accesses, of_shared, advise)
         cached = [a for a in accesses if a.space in _CACHED]
         shared = [a for a in accesses if a.space == "shared"]
@@ -199,13 +188,12 @@ def _accesses(
     rows: Sequence[Instruction],
     source: str,
     totals: Mapping[str, int],
-    errors: Errors | None,
 ) -> tuple[Access, ...]:
     groups: dict[Any, list[Instruction]] = {}
     for row in rows:
         if row.space in (*_CACHED, "shared"):
             groups.setdefault(_access_key(row), []).append(row)
-    accesses = [_access(group, source, totals, errors) for group in groups.values()]
+    accesses = [_access(group, source, totals) for group in groups.values()]
     return tuple(sorted(accesses, key=lambda a: (-a.share, -a.excess)))
 
 
@@ -253,9 +241,7 @@ def _access_key(row: Instruction) -> tuple[Any, ...]:
     return (row.space, row.kind, row.width, row.array, magnitude)
 
 
-def _access(
-    rows: Sequence[Instruction], source: str, totals: Mapping[str, int], errors: Errors | None
-) -> Access:
+def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int]) -> Access:
     first = rows[0]
     unit = "wavefronts" if first.space == "shared" else "sectors"
     requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
@@ -286,7 +272,6 @@ def _access(
         wavefronts=_sum(rows, "wavefronts"),
         ideal=_sum(rows, "ideal"),
         share=_share(cost, totals[unit]),
-        error=0.0 if errors is None else errors([row.index for row in rows], unit),
         example=example,
     )
 

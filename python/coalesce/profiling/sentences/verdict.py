@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coalesce.profiling.rows.accesses import KINDS, TOLERANCE, Access, number
-from coalesce.profiling.rows.grouping import Errors
 from coalesce.profiling.sentences.advice import shares_words, split, wasteful
 
 
@@ -31,8 +30,6 @@ class Total:
     bytes_used, bytes_moved : int
         The bytes that the lanes asked for, and the bytes of the sectors. Both are 0 for shared
         memory.
-    error : float
-        The standard error of `cost`, if only a sample of the blocks was simulated. Otherwise 0.
     unit : str
         The unit of `cost`: ``"sectors"`` or ``"wavefronts"``.
     per_request, needed_per_request : float
@@ -53,7 +50,6 @@ class Total:
     needed: int
     bytes_used: int
     bytes_moved: int
-    error: float = 0.0
 
     @property
     def name(self) -> str:
@@ -89,11 +85,10 @@ class Sentence:
     text: str
 
 
-def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Total]:
+def totals(accesses: Sequence[Access]) -> list[Total]:
     """Return the sums of the accesses, one for each memory and kind of access.
 
-    The order is the same as in Nsight Compute's tables. `errors` is a function that returns the
-    standard error of a sum. It is None if no counts were estimated from a sample.
+    The order is the same as in Nsight Compute's tables.
     """
     groups: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
@@ -108,14 +103,9 @@ def totals(accesses: Sequence[Access], errors: Errors | None = None) -> list[Tot
             needed=sum(a.needed for a in group),
             bytes_used=sum(a.bytes_used for a in group),
             bytes_moved=sum(a.bytes_moved for a in group),
-            error=0.0 if errors is None else errors(_indices(group), group[0].unit),
         )
         for _, group in sorted(groups.items())
     ]
-
-
-def _indices(accesses: Sequence[Access]) -> list[int]:
-    return [i.index for access in accesses for i in access.instructions]
 
 
 _SPACES = ("global", "generic", "shared", "local")
