@@ -2,8 +2,8 @@
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
 # UndefinedBehaviorSanitizer for ten minutes each, the simulator's tests with every instruction set
 # under the same sanitizers, launches beside launches under ThreadSanitizer and, where the package is
-# installed, 5,000 wrong calls, half an hour of calls with every shape and a soak of SOAK_MINUTES
-# (60). Then the tests of tests/versions.sh with every Python that is installed. Each ends after a
+# installed, 5,000 wrong calls, half an hour of calls with every shape, 500 random files and a soak
+# of SOAK_MINUTES (60). Then the tests of tests/versions.sh with every Python that is installed. Each ends after a
 # time by the clock, so that a hang is found, too. The last lines are the report; docs/reliability.md
 # has those of the last run.
 #
@@ -51,6 +51,7 @@ run 3600 "$folder/threads/tests/cpp/threads" 20
 if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
     run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"
+    run 3600 python tests/random_files.py --first "${seed}000" --count 500
     minutes=${SOAK_MINUTES:-60}
     run $((60 * minutes + 1200)) python tools/soak.py --minutes "$minutes" --seed "$seed"
 else

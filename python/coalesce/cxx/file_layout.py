@@ -3,20 +3,20 @@
 The parser (tree-sitter) does not run the preprocessor. Therefore the parser gets a changed text:
 directives (such as #include), comments and the contents of string literals are replaced by spaces.
 If the #if branch or the #else branch opens a brace without closing it, the changed text has only
-one of these branches. The changed text is as long as the file, so a position in the syntax tree is
-a position in the file.
+one of these branches. Macros are expanded. `Layout.code` has the position in the file for each
+position in the syntax tree.
 """
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from coalesce.cxx.declarations import closing, kernel_bodies
+from coalesce.cxx.declarations import kernel_bodies
+from coalesce.cxx.macros import WORD, Expanded, Macro, definition, expanded
 
 _TOKEN = re.compile(
     r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(?P<raw>[^()\s]{0,16})\(.*?\)(?P=raw)"'
@@ -24,17 +24,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
-_DEFINE = re.compile(r"\s*([A-Za-z_]\w*)(\([^)]*\))?(.*)", re.DOTALL)
-WORD = re.compile(r"[A-Za-z_]\w*")
 # Attributes of classes and variables that the parser does not know.
 _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
     r"|\b__(?:host__\s+)?builtin_align__\b"
 )
-# The text before a brace whose contents are still at namespace scope, such as ``namespace a``.
-_TRANSPARENT = re.compile(r"(?:\bnamespace\b[\w\s:]*|\bextern\s*\"[^\"]*\"\s*)$")
-# The end of a line, if no line with an opening brace follows.
-_END_OF_LINE = re.compile(r"[ \t]*;?[ \t]*(?=\r?\n(?!\s*\{)|\Z)")
 # The words that mark a kernel, and the functions and variables of the device.
 _DEVICE_WORDS = {"__global__", "__device__", "__constant__", "__shared__", "__managed__"}
 # Macros of systems and libraries. The compiler knows those of CUDA.
@@ -57,37 +51,31 @@ class Directive:
 
 @dataclass
 class Layout:
-    """A CUDA C++ file: its text, its directives and its macros.
-
-    The parser does not read `text`. It reads a changed text, `parsed`.
-
-    A device macro is a macro whose definition contains a word such as ``__device__``. All other
-    macros are host macros.
-    """
+    """A CUDA C++ file: its text, its directives and its macros."""
 
     text: str
     bare: str  # `text` with blanks for comments and the contents of string literals
     directives: list[Directive]
-    # For each macro, the words in its definition; also "{" or "}" if it opens or closes a brace.
-    macros: dict[str, set[str]] = field(default_factory=dict)
-    # The macros without parameters whose every definition is empty, or only ``__extension__``.
-    empty: set[str] = field(default_factory=set)
-    parsed: str = ""  # the text that the parser reads
-    # Start and end of each use of a host macro that stands alone on a line.
-    host_macros: list[tuple[int, int]] = field(default_factory=list)
-    # Start, end and words of each use of a device macro that stands alone on a line.
-    device_macros: list[tuple[int, int, set[str]]] = field(default_factory=list)
+    definitions: dict[str, list[Macro]] = field(default_factory=dict)  # of macros
+    code: Expanded = field(default_factory=Expanded)  # the text that the parser reads
+    attributed: str = ""  # the same text with attributes, which the parser does not know
 
-    def text_with_host_macros(self) -> str:
-        """Return a copy of `parsed` that contains the uses of host macros.
+    @property
+    def parsed(self) -> str:
+        """The text that the parser reads."""
+        return self.code.text
 
-        In `parsed`, the text that the parser reads, spaces replace these uses, because the parser
-        cannot expand macros.
-        """
-        text = self.parsed
-        for start, end in self.host_macros:
-            text = text[:start] + ascii_of(self.bare[start:end]) + text[end:]
-        return text
+    def start(self, place: int) -> int:
+        """Return where a declaration at a position of `parsed` starts, with its attributes."""
+        blank = place
+        while blank and self.parsed[blank - 1].isspace():
+            blank -= 1
+        attributes = self.attributed[blank:place]
+        return blank + len(attributes) - len(attributes.lstrip())
+
+    def line(self, place: int) -> int:
+        """Return the number of the line at a position of `text`."""
+        return self.text.count("\n", 0, place) + 1
 
 
 def layout_of(text: str) -> Layout:
@@ -100,20 +88,22 @@ def layout_of(text: str) -> Layout:
         for m in _DIRECTIVE.finditer(bare)
     ]
     layout = Layout(text, bare, directives)
-    definitions: dict[str, set[str]] = {}
     for directive in directives:
-        if directive.kind == "define" and (match := _DEFINE.match(directive.text)):
-            words = set(WORD.findall(match[3])) - set(WORD.findall(match[2] or ""))
-            open_braces = match[3].count("{") - match[3].count("}")
-            words |= {"{"} if open_braces > 0 else {"}"} if open_braces < 0 else set()
-            layout.macros.setdefault(match[1], set()).update(words)
-            definitions.setdefault(match[1], set()).add((match[2] or "") + match[3].strip())
-    layout.empty = {
-        name
-        for name, values in definitions.items()
-        if values <= {"", "__extension__"} and not name.startswith("__")
-    } | {"__extension__"}
+        if directive.kind == "define" and (found := definition(directive.text)):
+            layout.definitions.setdefault(found[0], []).append(found[1])
     return layout
+
+
+def words_of_macros(definitions: Mapping[str, Iterable[Macro]]) -> dict[str, set[str]]:
+    """Return a dict from the name of each macro to the words of its definitions."""
+    return {
+        name: {
+            word
+            for macro in macros
+            for word in set(WORD.findall(macro.body)) - set(macro.parameters or ())
+        }
+        for name, macros in definitions.items()
+    }
 
 
 def device_words(macros: dict[str, set[str]]) -> set[str]:
@@ -156,71 +146,36 @@ def errors_of_systems(layouts: Sequence[Layout]) -> list[list[Directive]]:
                 conditions.pop()
             elif directive.kind == "error":
                 errors[-1].append((directive, set().union(*conditions)))
-            elif directive.kind == "define" and (match := _DEFINE.match(directive.text)):
-                uses.setdefault(match[1], set()).update(words - {match[1]}, *conditions)
+            elif directive.kind == "define" and (found := definition(directive.text)):
+                uses.setdefault(found[0], set()).update(words - {found[0]}, *conditions)
     unknown = set().union(*uses.values(), *(words for each in errors for _, words in each))
     system = {word for word in unknown - set(uses) if _OF_SYSTEMS.fullmatch(word)}
     depends = with_macros(system, uses)
     return [[line for line, words in each if words & depends] for each in errors]
 
 
-def parse(layout: Layout, marks: set[str]) -> Any:
-    """Parse a file and return the root of its syntax tree.
-
-    `marks` are the words that mark device code. The function also changes `layout`: it sets
-    `parsed` (the text that the parser reads), and adds the uses of macros to `host_macros` and
-    `device_macros`.
-    """
+def without_directives(layout: Layout) -> str:
+    """Return the text of a file for the parser, as ASCII, before macros are expanded."""
     text = list(layout.bare)
     for directive in layout.directives:
         _erase(text, directive.start, directive.end)
     for start, end in _branches_left_out(layout):
         _erase(text, start, end)
-    layout.parsed = ascii_of(text)
-    # At some places, such as before a union, the parser does not understand an empty macro.
-    names = "|".join(sorted(layout.empty))
-    layout.parsed = re.sub(rf"\b(?:{names})\b", lambda m: " " * len(m[0]), layout.parsed)
-    layout.parsed = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), layout.parsed)
-    # A line may consist of a macro that defines functions. The parser does not expand macros and
-    # would not understand this line, so `layout.parsed` has blanks in its place.
-    scopes = _namespace_scope(layout.parsed)
-    done = 0
-    for match in re.finditer(r"^[ \t]*(\w+)[ \t]*\(", layout.parsed, re.MULTILINE):
-        if match[1] not in layout.macros or match.start() < done:
-            continue
-        host = match[1] not in marks
-        if host and not scopes[bisect.bisect(scopes, (match.start(), True)) - 1][1]:
-            continue
-        if not _begins_declaration(layout, match.start()):
-            continue
-        end = closing(layout.parsed, match.end())
-        if end > 0 and (rest := _END_OF_LINE.match(layout.parsed, end)):
-            end = rest.end()
-            if not host and "{" in layout.macros[match[1]]:
-                end = _end_of_macros(layout, end)
-            done = end
-            if not host:
-                words = set(WORD.findall(layout.parsed[match.start() : end]))
-                layout.device_macros.append((match.start(), end, words))
-            blank = re.sub(r"[^\n]", " ", layout.parsed[match.start() : end])
-            layout.parsed = layout.parsed[: match.start()] + blank + layout.parsed[end:]
-            if host:
-                layout.host_macros.append((match.start(), end))
-    return tree_of(layout.parsed)
+    return ascii_of(text)
 
 
-def _begins_declaration(layout: Layout, place: int) -> bool:
-    """Return whether a declaration may begin at a place: none is unfinished before it.
+def parse(layout: Layout, macros: Mapping[str, Macro], empty: Iterable[str]) -> Any:
+    """Parse a file and return the root of its syntax tree.
 
-    In ``const int n =\\n MACRO(2);``, the line of the macro is the end of a declaration.
+    `macros` are the macros to expand, and `empty` those that the parser does not understand at some
+    places, such as before a union. The function also sets `layout.code`.
     """
-    while place and layout.parsed[place - 1].isspace():
-        place -= 1
-    end = place
-    while place and (layout.parsed[place - 1].isalnum() or layout.parsed[place - 1] == "_"):
-        place -= 1
-    before = layout.parsed[place - 1 : place] if place == end else layout.parsed[place:end]
-    return before in ("", ";", "{", "}") or before in layout.macros
+    layout.code = expanded(without_directives(layout), macros)
+    layout.attributed = text = layout.code.text
+    if names := "|".join(sorted(empty)):
+        text = re.sub(rf"\b(?:{names})\b", lambda m: " " * len(m[0]), text)
+    layout.code.text = _ATTRIBUTE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    return tree_of(layout.code.text)
 
 
 def without_kernel_bodies(text: str) -> str:
@@ -236,21 +191,6 @@ def without_kernel_bodies(text: str) -> str:
         if directive.kind != "include":  # it may include a part of a body
             changed[directive.start : directive.end] = text[directive.start : directive.end]
     return "".join(changed)
-
-
-def _end_of_macros(layout: Layout, place: int) -> int:
-    """Return the end of a definition that two macros make together.
-
-    The macro that ends at `place` opens a brace, and a later macro closes this brace. The result is
-    the end of the later macro, or `place` if no macro closes the brace.
-    """
-    for match in re.compile(r"^[ \t]*(\w+)[ \t]*(\()?", re.MULTILINE).finditer(
-        layout.parsed, place
-    ):
-        if "}" in layout.macros.get(match[1], ()):
-            end = closing(layout.parsed, match.end()) if match[2] else match.end()
-            return max(end, match.end())
-    return place
 
 
 def ascii_of(text: Iterable[str]) -> str:
@@ -314,19 +254,3 @@ def _opened(text: str) -> tuple[int, int] | None:
     """Return how many braces and parentheses a text leaves open, or None if it leaves none open."""
     counts = text.count("{") - text.count("}"), text.count("(") - text.count(")")
     return counts if any(counts) else None
-
-
-def _namespace_scope(text: str) -> list[tuple[int, bool]]:
-    """Return where a text enters and leaves the scope of namespaces and of ``extern "C"``."""
-    changes = [(0, True)]
-    scopes: list[bool] = []  # for each open brace: is the text inside it at namespace scope?
-    start = 0
-    for match in re.finditer(r"[{};]", text):
-        if match[0] == "{":
-            scopes.append(bool(_TRANSPARENT.search(text[start : match.start()])))
-        elif match[0] == "}" and scopes:
-            scopes.pop()
-        start = match.end()
-        if all(scopes) != changes[-1][1]:
-            changes.append((start, all(scopes)))
-    return changes

@@ -16,19 +16,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coalesce.cxx import launch_macros, launches
+from coalesce.cxx import launches
 from coalesce.cxx.declarations import name_of
 from coalesce.cxx.file_layout import (
-    WORD,
     Directive,
     Layout,
     device_words,
     errors_of_systems,
     layout_of,
     parse,
-    tree_of,
     with_macros,
+    without_directives,
+    words_of_macros,
 )
+from coalesce.cxx.macros import WORD, Macro, to_expand
 
 # A header's text; True if the compiler finds the header itself; None if there is no such header.
 Find = Callable[[str], str | bool | None]
@@ -73,7 +74,7 @@ class Item:
     """A declaration in a file, outside of all functions and classes."""
 
     kind: str  # "function", "variable", "type" or "other"
-    start: int
+    start: int  # in the text that the parser reads, as all positions except `source`
     end: int
     names: set[str]
     words: set[str]
@@ -84,6 +85,7 @@ class Item:
     stand_ins: dict[int, str] = field(default_factory=dict)  # the texts in place of some cuts
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
+    source: tuple[int, int] = (0, 0)  # the start and the end in the file
     launches: bool = False  # a function that contains <<<
     unmarked: bool = False  # it has constexpr functions without __device__
     initial: set[str] = field(default_factory=set)  # the words in a variable's initial values
@@ -162,35 +164,31 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
     device code uses it.
     """
     files = list(_files(source, find))
-    macros: dict[str, set[str]] = {}
+    definitions: dict[str, list[Macro]] = {}
     for file in files:
-        for name, words in file.layout.macros.items():
-            macros.setdefault(name, set()).update(words)
+        for name, each in file.layout.definitions.items():
+            definitions.setdefault(name, []).extend(each)
+    macros = words_of_macros(definitions)
     marks = device_words(macros)
+    text = "\n".join(without_directives(file.layout) for file in files)
+    chosen_macros = to_expand(definitions, marks, text)
+    empty = {"__extension__"} | {
+        name
+        for name, each in definitions.items()
+        if all(m.parameters is None and m.body in ("", "__extension__") for m in each)
+        and not name.startswith("__")
+    }
     of_kernels = with_macros({"__global__"}, macros)
     for file in files:
-        file.layout.macros = macros
-        file.tree = parse(file.layout, marks)
+        file.tree = parse(file.layout, chosen_macros, empty)
         file.items = list(_items(file.tree, file.layout, marks))
         for item in file.items:
             # If the parser takes a kernel for a part of something else, the compiler decides.
             if item.kind != "type" and item.words & of_kernels:
                 item.device = item.keepable = True
-        file.items += [
-            Item("other", *place, set(), set(), False, False, node=file.tree)
-            for place in file.layout.host_macros
-        ]
-        file.items += [
-            Item("other", start, end, set(), words, True, node=file.tree)
-            for start, end, words in file.layout.device_macros
-        ]
+        file.items = list(_of_one_macro(file))
     items = [item for file in files for item in file.items]
     trees = [(file.tree, file.layout.parsed) for file in files]
-    launching = launch_macros.of_launches(file.layout for file in files)
-    for file in files if launching else []:
-        text = launch_macros.expanded(file.layout.text_with_host_macros(), launching)
-        if text != file.layout.parsed:
-            trees.append((tree_of(text), text))
     reached = _reached(items, macros, set())
     known = {name for item in items if item.keepable for name in item.names} | set(macros)
     expressions = launches.instantiations(trees, known)
@@ -204,7 +202,7 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
         for file, lines in zip(files, errors, strict=True):
             file.missing += [(None, line) for line in lines]
         instead.append(_device_code(files, reached, expressions, kernels))
-    if left := _launching(items, set(launching)):
+    if left := _launching(items):
         names = frozenset(name for item in left for name in item.names)
         reached -= {id(item) for item in left}
         expressions = [e for e in expressions if name_of(e) not in names]
@@ -236,14 +234,11 @@ def _device_code(
     )
 
 
-def _launching(items: Sequence[Item], macros: set[str]) -> list[Item]:
-    """Return the device functions that launch kernels, directly or by calling other functions.
-
-    `macros` are the macros that launch kernels.
-    """
+def _launching(items: Sequence[Item]) -> list[Item]:
+    """Return the device functions that launch kernels, directly or by calling other functions."""
     functions = [item for item in items if item.device and item.kind == "function"]
     found: list[Item] = []
-    names = set(macros)
+    names: set[str] = set()
     while more := [
         item
         for item in functions
@@ -304,6 +299,32 @@ def _items(node: Any, layout: Layout, marks: set[str]) -> Iterator[Item]:
             yield _item(child, inner, _kind(inner), layout, marks)
 
 
+def _of_one_macro(file: SourceFile) -> Iterator[Item]:
+    """Yield the items of a file. Items that one use of a macro makes become one item."""
+    last: Item | None = None
+    for item in file.items:
+        start = file.layout.start(item.start)
+        item.source = file.layout.code.source_range(start, item.end)
+        if last is None or item.source[0] >= last.source[1]:
+            if last is not None:
+                yield last
+            last = item
+            continue
+        last.source = min(last.source[0], item.source[0]), max(last.source[1], item.source[1])
+        last.end = item.end
+        last.names |= item.names
+        last.words |= item.words
+        last.locals &= item.locals
+        last.initial |= item.initial
+        last.device |= item.device
+        last.keepable |= item.keepable
+        last.launches |= item.launches
+        last.unmarked |= item.unmarked
+        last.kind = item.kind if item.device else last.kind
+    if last is not None:
+        yield last
+
+
 def _is_block(node: Any) -> bool:
     """Return whether this is an ``extern "C"`` block in braces, not a single declaration."""
     return bool(node.children[-1].type == "declaration_list")
@@ -353,6 +374,9 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
             value = declarator.child_by_field_name("value")
             if value is not None:
                 item.initial |= set(WORD.findall(text[value.start_byte : value.end_byte]))
+                item.unmarked |= value.type == "lambda_expression" or any(
+                    part.type == "lambda_expression" for part in value.named_children
+                )
         item.const_end = None if device else _const_end(node, text)
         own = node.child_by_field_name("type")
         if own is not None and own.type in _TYPES and own.child_by_field_name("body"):
@@ -377,7 +401,7 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         for member, is_host in _unmarked_members(part, text, marks):
             item.unmarked |= not is_host
             if is_host:
-                item.cuts.append(member)
+                item.cuts.append((layout.start(member[0]), member[1]))
         for start_of_cut, end_of_cut, stand_in in _stand_ins(part, text, marks):
             item.cuts.append((start_of_cut, end_of_cut))
             item.stand_ins[start_of_cut] = stand_in
@@ -615,8 +639,15 @@ def _rendered(file: SourceFile, reached: set[int], initial: set[str]) -> str:
     constant if ``dx`` is only const, but NVRTC does not.
     """
     gone = [(d.start, d.end) for _, d in file.missing]
-    for item in file.items:
-        gone += item.cuts if id(item) in reached else [(item.start, item.end)]
+    kept = [item for item in file.items if id(item) in reached]
+    gone += [item.source for item in file.items if id(item) not in reached]
+    code = file.layout.code
+    stand_ins: dict[int, str] = {}
+    for item in kept:
+        for cut in item.cuts:
+            if code.is_exact(*cut):
+                gone.append(code.source_range(*cut))
+                stand_ins[gone[-1][0]] = item.stand_ins.get(cut[0], "")
     directives = [
         (d.start, d.end)
         for d in file.layout.directives
@@ -631,24 +662,23 @@ def _rendered(file: SourceFile, reached: set[int], initial: set[str]) -> str:
                 stop, resume = next(inside, (end, end))
             if place < stop and text[place] not in "\n\r":
                 text[place] = " "
-    for item in file.items:
-        for place, stand_in in item.stand_ins.items() if id(item) in reached else ():
-            text[place] = stand_in + text[place]
-        if item.const_end is not None and id(item) in reached and item.names & initial:
-            text[item.const_end - 1] = "texpr"
+    for place, stand_in in stand_ins.items():
+        text[place] = stand_in + text[place]
+    for item in kept:
+        last = item.const_end
+        if last is not None and item.names & initial and code.is_exact(last - 1, last):
+            text[code.source_range(last - 1, last)[0]] = "texpr"
     return "".join(text)
 
 
 def _descriptions(file: SourceFile, reached: set[int]) -> Iterator[str]:
     """Yield descriptions of what was removed from a file."""
-    text = file.layout.text
     for name, directive in file.missing:
-        line = text.count("\n", 0, directive.start) + 1
+        line = file.layout.line(directive.start)
         yield " ".join(filter(None, (f"#{directive.kind}", name, f"(line {line})")))
     for item in file.items:
         if id(item) not in reached and item.kind in ("function", "variable", "type"):
-            first = text.count("\n", 0, item.start) + 1
-            last = text.count("\n", 0, item.end) + 1
+            first, last = map(file.layout.line, item.source)
             where = f"line {first}" if first == last else f"lines {first}-{last}"
             place = f"{file.name}, {where}" if file.name else where
             call = "()" if item.kind == "function" else ""
@@ -660,7 +690,7 @@ def _host_names(file: SourceFile, reached: set[int]) -> dict[str, int]:
     """Return the host's functions and variables that device code uses, with their lines."""
     words = {w for i in file.items if id(i) in reached for w in i.words - i.locals}
     return {
-        name: file.layout.text.count("\n", 0, item.start) + 1
+        name: file.layout.line(item.source[0])
         for item in file.items
         if id(item) not in reached and item.kind in ("function", "variable")
         for name in sorted(item.names & words)

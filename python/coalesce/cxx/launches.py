@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coalesce.cxx.file_layout import WORD
+from coalesce.cxx.macros import WORD
 
 _MOST = 64
 _LITERALS = (

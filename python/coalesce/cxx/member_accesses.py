@@ -23,7 +23,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coalesce.cxx.declarations import closing
-from coalesce.cxx.file_layout import WORD, layout_of
+from coalesce.cxx.file_layout import layout_of
+from coalesce.cxx.macros import WORD
 
 HEADER = "coalesce_members.h"
 
