@@ -33,9 +33,11 @@ sys.path.insert(0, str(TESTS))
 import counter_cases  # noqa: E402
 
 from coalesce import _core  # noqa: E402
-from coalesce.catalogue.run import KernelLaunch, Launcher  # noqa: E402
+from coalesce.catalogue.run import Launcher  # noqa: E402
 from coalesce.kernel import LaunchRecord  # noqa: E402
+from coalesce.launch.launch import Launch  # noqa: E402
 from coalesce.launch.modelled import Modelled  # noqa: E402
+from coalesce.launch.simulated import simulate  # noqa: E402
 
 ROWS = Path(__file__).parent / "measured" / "models_h200.json"
 RECORDING = TESTS / "data" / "models_h200.json"
@@ -117,14 +119,13 @@ def first_rounds(rounds: int) -> Launcher:
     The model extrapolates from the last wave of blocks to the grid. The kernel's results are wrong.
     """
 
-    def launch(planned: KernelLaunch) -> LaunchRecord:
-        prepared = planned.prepared()
-        result = prepared.run(counts=True, caches=True, first_rounds=rounds)
+    def launcher(launch: Launch, _variant: _core.ops.Variant) -> LaunchRecord:
+        result = simulate(launch, counts=True, caches=True, first_rounds=rounds)
         modelled = Modelled.of(result.model)
-        name = prepared.device.name
-        return LaunchRecord(modelled.ms, 0, 1, 0, 0, "modelled", name, modelled=modelled)
+        name = launch.device.name
+        return LaunchRecord(modelled.ms, runs=1, device=name, modelled=modelled)
 
-    return launch
+    return launcher
 
 
 def rows(only: str, rounds: int = 0, name: str = "models") -> Iterator[Row]:

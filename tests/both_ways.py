@@ -8,12 +8,20 @@ import numpy as np
 
 import coalesce
 from coalesce.arrays import devices
-from coalesce.simulate.prepared import prepare
+from coalesce.launch.launch import Launch
+from coalesce.launch.simulated import simulate
+
+
+def bound(
+    kernel: Any, grid: Any, block: Any, arguments: Any, shared_bytes: int = 0, device: Any = None
+) -> Launch:
+    """Return a launch with its arguments, for the simulator."""
+    return Launch.of(kernel, grid, block, shared_bytes).bind_on_host(arguments, device)
 
 
 def why_ptx(kernel: coalesce.Kernel) -> str:
     """Return why a profile executes the PTX of a kernel. Empty if it executes the machine code."""
-    return kernel._program(devices.resolve("sim")).why_ptx(kernel.entry)
+    return kernel.module.program(devices.resolve("sim")).why_ptx(kernel.entry)
 
 
 def both_ways(
@@ -27,14 +35,14 @@ def both_ways(
     """Run a kernel as PTX and as machine code. Both must leave the same arrays; return these.
 
     Each run gets its own copies of the arrays. An array that is passed twice is copied once.
-    `options` are those of `Prepared.run`, such as ``workers=1``.
+    `options` are those of `simulate`, such as ``workers=1``.
     """
     assert why_ptx(kernel) == ""
     runs = []
     for counts in (False, True):
         copies = {id(a): a.copy() for a in arguments if isinstance(a, np.ndarray)}
         given = [copies.get(id(a), a) for a in arguments]
-        prepare(kernel, grid, block, given, shared_bytes).run(counts=counts, **options)
+        simulate(bound(kernel, grid, block, given, shared_bytes), counts=counts, **options)
         runs.append([a for a in given if isinstance(a, np.ndarray)])
     for plain, counted in zip(*runs, strict=True):
         np.testing.assert_array_equal(plain, counted)

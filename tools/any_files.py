@@ -167,7 +167,7 @@ def _array(parameter: Any, size: int, random: np.random.Generator) -> np.ndarray
 
 def _texture(kernel: coalesce.Kernel, random: np.random.Generator) -> Any:
     """Make a texture for the first fetch in the source."""
-    fetch = re.search(r"\btex([123])D(fetch)?\w*\s*<\s*([\w ]+?)\s*>", kernel._module.source)
+    fetch = re.search(r"\btex([123])D(fetch)?\w*\s*<\s*([\w ]+?)\s*>", kernel.module.source)
     axes, linear, kind = fetch.groups() if fetch else ("2", None, "float")
     dtype = np.dtype({"unsigned char": "u1", "uchar": "u1", "int": "i4"}.get(kind, "f4"))
     shape = (1 << 16,) if linear else (32,) * int(axes)
@@ -188,7 +188,7 @@ def arguments_of(kernel: coalesce.Kernel, how: How) -> list[Any]:
             continue
         fetched = rf"\btex[123]D\w*\s*(<[^>]*>)?\s*\(\s*{parameter.name}\b"
         if "TextureObject" in parameter.spelled or (
-            parameter.name and re.search(fetched, kernel._module.source)
+            parameter.name and re.search(fetched, kernel.module.source)
         ):
             made.append(_texture(kernel, random))
         elif parameter.kind in ("pointer", "word"):
@@ -289,7 +289,7 @@ def launch(
     how = {"run": kernel.launch, "profile": kernel.profile, "check": kernel.check}
     function = how.get(mode, kernel.trace)
     extra: dict[str, Any] = {"limit": 1000} if mode == "trace" else {}
-    if "this_grid" in kernel._module.source:
+    if "this_grid" in kernel.module.source:
         extra["cooperative"] = True
     own = kernel_shared(kernel, shared)
     with contextlib.redirect_stdout(printed):

@@ -194,7 +194,7 @@ def closed(text: str, start: int) -> int:
 def _built(
     kernels: Sequence[coalesce.Kernel], folder: Path, alone: bool
 ) -> tuple[Path | None, str]:
-    module = kernels[0]._module
+    module = kernels[0].module
     code = module.device_code
     text = module.source if code is None else code.text
     if alone:
@@ -334,8 +334,8 @@ def _is_square(kernel: coalesce.Kernel) -> bool:
     The groups of cooperative groups use y and z, too. But such kernels are often written for blocks
     that have only x.
     """
-    named = re.search(r"\bthreadIdx\s*\.\s*[yz]|\bthread_index\b", kernel._module.text)
-    in_groups = "cooperative_groups" in kernel._module.text and named is None
+    named = re.search(r"\bthreadIdx\s*\.\s*[yz]|\bthread_index\b", kernel.module.text)
+    in_groups = "cooperative_groups" in kernel.module.text and named is None
     return re.search(r"tid\.[yz]", kernel.ptx) is not None and not in_groups
 
 

@@ -129,7 +129,7 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
     now = [a.original for a in arrays] + [np.array(kernel.globals[name]) for name in variables]
     before = [np.array(a) for a in now]
     shared = any_files.kernel_shared(kernel, how.shared)
-    cooperative = "this_grid" in kernel._module.source
+    cooperative = "this_grid" in kernel.module.source
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         record = kernel.launch(
@@ -143,7 +143,7 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
     after = [np.array(a.original) for a in arrays]
     after += [np.array(kernel.globals[name]) for name in variables]
     numbers = {id(a): number for number, a in enumerate(arrays)}
-    compiled = kernel._module.compiled(devices.resolve("sim"))
+    compiled = kernel.module.compiled(devices.resolve("sim"))
     assert compiled.cubin is not None
     for name, value in zip(variables, before[len(arrays) :], strict=True):
         with contextlib.suppress(ValueError):  # a const variable cannot be written
@@ -165,7 +165,7 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
             return {"bytes": argument.packed.hex(), "pointers": places}
         return {"bytes": argument.hex()}
 
-    program = kernel._program(devices.resolve("sim"))
+    program = kernel.module.program(devices.resolve("sim"))
     symbols = {v.name: v.symbol for v in kernel.globals._variables}
     return {
         "entry": kernel.entry,

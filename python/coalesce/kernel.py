@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coalesce.arrays.devices import Device
 from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
 
 if TYPE_CHECKING:
@@ -188,9 +189,8 @@ class Kernel(BaseKernel):
         from coalesce.profiling import run as profiling_run
 
         settings = profiling_run.ProfileSettings(executor, progress, caches)
-        return profiling_run.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, settings, cooperative
-        )[0]
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative)
+        return profiling_run.of_launch(launch.bind_on_host(arguments, device), settings)[0]
 
     def trace(
         self,
@@ -263,9 +263,8 @@ class Kernel(BaseKernel):
         from coalesce.tracing import run as tracing_run
 
         wanted = tracing_run.Selection(blocks, warps, lines, limit, progress)
-        return tracing_run.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, wanted, cooperative
-        )
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative)
+        return tracing_run.of_launch(launch.bind_on_host(arguments, device), wanted)
 
     def check(
         self,
@@ -336,9 +335,9 @@ class Kernel(BaseKernel):
         """
         from coalesce.check import run as check_run
 
-        return check_run.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, undefined, cooperative
-        )
+        where = check_run.device_of(device)
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative)
+        return check_run.of_launch(launch.bind_on_host(arguments, where), undefined)
 
     def observe(
         self,
@@ -408,11 +407,11 @@ class Kernel(BaseKernel):
         >>> reads
         array([1, 1, 1, 1, 1])
         """
-        from coalesce.simulate.prepared import prepare
         from coalesce.tracing import observe as tracing_observe
         from coalesce.tracing import run as tracing_run
 
-        launch = prepare(self, grid, block, arguments, shared_bytes, device, cooperative)
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative)
+        launch = launch.bind_on_host(arguments, device)
         wanted = tracing_run.Selection(blocks, warps, lines, None, progress)
         return tracing_observe.observe(launch, wanted, callback, batch)
 
@@ -470,6 +469,5 @@ class Kernel(BaseKernel):
         """
         from coalesce import stepping
 
-        return stepping.of_kernel(
-            self, grid, block, arguments, shared_bytes, device, of_block, limit, cooperative
-        )
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative)
+        return stepping.of_launch(launch.bind_on_host(arguments, device), of_block, limit)

@@ -415,7 +415,7 @@ def _launches(device: Device, libraries: Collection[str | None]) -> dict[str, Ti
         )
 
     # Both of these rows make many launches in one call.
-    many, function = _LAUNCHES_PER_CALL, kernel._function(device)
+    many, function = _LAUNCHES_PER_CALL, kernel.module.function(device, kernel.entry)
     planned = cuda.PlannedCall(device.ordinal, 1, "nothing")
     for _ in range(many):
         planned.launch(function, (1, 1, 1), (THREADS, 1, 1), 0, [(0, 0), (1, 0), size.tobytes()])

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from coalesce._core import cuda
+from coalesce._core import cuda, ops
 from coalesce.arrays import foreign
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.devices import Device
 from coalesce.benchmarking.clock import Call
-from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.common.dtypes import code_of
 from coalesce.launch import gpu as on_gpu
-from coalesce.launch.arguments import prepare
+from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
 
 # The bits of `clocks_event_reasons.active`, and the names that nvidia-smi has for them.
@@ -54,17 +53,12 @@ def launches(
     calls: list[tuple[str, Call]] = []
     alive: list[Any] = []  # the functions hold this list, and so the arrays
 
-    def launcher(launch: KernelLaunch) -> LaunchRecord:
-        signature = launch.kernel.signature
-        arguments = prepare(signature, launch.arguments)
-        names = [p.name for p in signature.parameters]
-        values = [on_gpu.value_of(x, names, arguments) for x in arguments]
-        function = launch.kernel._function(launch.device)
-        cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
+    def launcher(launch: Launch, _variant: ops.Variant) -> LaunchRecord:
+        function, values = on_gpu.admitted(launch), on_gpu.values_of(launch)
         step = (function, launch.grid, launch.block, launch.shared_bytes, values)
-        alive.append(arguments)
+        alive.append(launch)
         calls.append((launch.kernel.name, partial(_enqueue, step, alive)))
-        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", launch.device.name)
+        return LaunchRecord(source="measured", device=launch.device.name)
 
     alive.append(OPERATIONS[operation].run(arrays, options, launcher=launcher))
     return calls

@@ -34,7 +34,7 @@ from coalesce.common.dtypes import code_of, dtype_name, from_bfloat16
 from coalesce.common.progress import Report, reporter
 from coalesce.common.timing import Timing
 from coalesce.common.words import plural
-from coalesce.simulate.prepared import on_host
+from coalesce.launch.launch import on_host
 
 # A function that returns the arrays for a variant. Its argument is the name of the variant.
 Operands = Callable[[str], Sequence[Any]]

@@ -27,17 +27,17 @@ from typing import Any
 import numpy as np
 
 from coalesce import catalogue
-from coalesce._core import cuda
+from coalesce._core import cuda, ops
 from coalesce.arrays import devices, foreign, waiting
 from coalesce.arrays.copies import empty_on_host
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.arrays.devices import Device
 from coalesce.arrays.gpu_array import GpuArray, c_strides
 from coalesce.catalogue import best
-from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import OPERATIONS
 from coalesce.common.errors import LaunchError
-from coalesce.launch.arguments import prepare
+from coalesce.launch import gpu
+from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.tensor_map import TensorMap
 
@@ -284,15 +284,12 @@ class _Planner:
         step = number, at, array.address - _BASE, array.bytes
         self._steps.append((direction, step))
 
-    def launch(self, launch: KernelLaunch) -> LaunchRecord:
+    def launch(self, launch: Launch, _variant: ops.Variant) -> LaunchRecord:
         """Append a launch to the steps of the call, instead of launching. This is a `Launcher`."""
-        function = launch.kernel._function(self._device)
-        cuda.admit(function, launch.grid, launch.block, launch.shared_bytes)
-        signature = launch.kernel.signature
-        prepared = prepare(signature, launch.arguments)
-        by_name = dict(zip((p.name for p in signature.parameters), prepared, strict=True))
+        function = gpu.admitted(launch)
+        by_name = dict(zip((p.name for p in launch.parameters), launch.arguments, strict=True))
         arguments: list[Any] = []
-        for value in prepared:
+        for value in launch.arguments:
             if isinstance(value, TensorMap):
                 matrix = by_name[value.of]
                 assert isinstance(matrix, GpuArray)
@@ -312,7 +309,7 @@ class _Planner:
                 arguments.append(value)
         step = function, launch.grid, launch.block, launch.shared_bytes, arguments
         self._steps.append(("launch", step))
-        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "measured", self._device.name)
+        return LaunchRecord(source="measured", device=self._device.name)
 
     def call(self, what: str, **options: bool) -> Any:
         """Return a `cuda.PlannedCall` with all steps.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -24,10 +23,10 @@ from coalesce.common import require
 from coalesce.common.memory import in_c_order
 from coalesce.common.timing import Timing
 from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.launch import Launch
 
 if TYPE_CHECKING:
     from coalesce.launch.record import LaunchRecord
-    from coalesce.simulate.prepared import Prepared
 
 # For each size of elements: a CUDA type for kernels that only copy the elements, and the NumPy
 # dtype that corresponds to this type.
@@ -41,36 +40,9 @@ ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
 REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-@dataclass(frozen=True)
-class KernelLaunch:
-    """What is needed to launch a kernel of the catalogue: the kernel, the grid and so on."""
-
-    kernel: BaseKernel
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    arguments: Sequence[Any]
-    shared_bytes: int
-    device: Device
-    operation: str
-    variant: str
-
-    def prepared(self) -> Prepared:
-        """Return the launch with checked arguments. Profiles, traces and checks need this form."""
-        from coalesce.simulate.prepared import with_arguments
-
-        return with_arguments(
-            self.kernel, self.grid, self.block, self.arguments, self.shared_bytes, self.device
-        )
-
-    def run(self, **options: Any) -> LaunchRecord:
-        """Launch the kernel. `options` are options of `Kernel.launch` that were checked already."""
-        return self.kernel._run(
-            self.grid, self.block, self.shared_bytes, self.arguments, self.device, **options
-        )
-
-
-# A function that launches a kernel in place of `KernelLaunch.run`, to profile, trace or check it.
-Launcher: TypeAlias = "Callable[[KernelLaunch], LaunchRecord]"
+# A function that launches a kernel in place of `Launch.run`, to profile, trace or check it. Its
+# arguments are the launch, and the variant that the kernel belongs to.
+Launcher: TypeAlias = "Callable[[Launch, ops.Variant], LaunchRecord]"
 
 # A function that returns an array in GPU memory. Its arguments are the shape and the dtype.
 Scratch: TypeAlias = "Callable[[tuple[int, ...], np.dtype[Any]], GpuArray]"
@@ -187,24 +159,13 @@ class Run:
             parts=parts,
         )
         arguments = [_only_itself(values[name]) for name in entry.arguments]
-        launch = KernelLaunch(
-            kernel,
-            grid,
-            block,
-            arguments,
-            shared_bytes,
-            self.device,
-            entry.operation,
-            entry.name,
-        )
+        launch = Launch(kernel, self.device, grid, block, shared_bytes)
+        launch = launch.bind(arguments, self.device)
         if self._launcher is not None:
-            record = self._launcher(launch)
+            record = self._launcher(launch, entry)
         else:
-            record = launch.run(
-                runs=self._runs,
-                counts=self._counts,
-                write_only=[name for name in entry.arguments if name in ("out", "sums")],
-            )
+            write_only = [name for name in entry.arguments if name in ("out", "sums")]
+            record = launch.run(self._runs, self._counts, write_only)
         if entry.operation != "layout":
             self._own = len(self.records)
         self.records.append((entry.entry, record))

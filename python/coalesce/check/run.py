@@ -4,57 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from coalesce._core import ops
 from coalesce.arrays import devices, simulated_memory
 from coalesce.catalogue import table
-from coalesce.catalogue.run import KernelLaunch
 from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
 from coalesce.common import require
 from coalesce.common.progress import reporter
-from coalesce.launch.arguments import HostArray, parameters_for
+from coalesce.launch.arguments import HostArray
+from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
-from coalesce.simulate.prepared import Prepared, declared_shared, prepare
-
-if TYPE_CHECKING:
-    from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.simulated import simulate
+from coalesce.simulate.recorded import declared_shared
 
 
-def of_kernel(
-    kernel: BaseKernel,
-    grid: Any,
-    block: Any,
-    arguments: Sequence[Any],
-    shared_bytes: Any = 0,
-    device: Any = "sim",
-    undefined: Sequence[str] = (),
-    cooperative: bool = False,
-) -> Findings:
+def of_launch(launch: Launch, undefined: str | Sequence[str]) -> Findings:
     """Check one launch. See `Kernel.check`."""
-    where = "sim" if device is None else device
-    _refuse_gpu(where)
-    launch = prepare(kernel, grid, block, arguments, shared_bytes, where, cooperative)
     names = [undefined] if isinstance(undefined, str) else require.texts("undefined", undefined)
-    return _of_prepared(launch, names)
-
-
-def _of_prepared(launch: Prepared, undefined: Sequence[str]) -> Findings:
     kernel = launch.kernel
-    masks = _masks(launch, undefined)
+    masks = _masks(launch, names)
     declared = declared_shared(kernel)
     with reporter(None, f"checks of {kernel.name}") as report, _tested(launch) as tested:
-        result = launch.run(masks, **tested, check=declared, progress=report)
+        result = simulate(launch, masks, **tested, check=declared, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
     return findings_of(kernel.name, result.findings)
 
 
 @contextmanager
-def _tested(launch: Prepared) -> Iterator[dict[str, Any]]:
-    """Provide the options of `Prepared.run` that choose the program to check.
+def _tested(launch: Launch) -> Iterator[dict[str, Any]]:
+    """Provide the options of `simulate` that choose the program to check.
 
     If a parameter is a structure, this is usually a program that also tests the indices of members
     that are arrays. Before the check, the values of the module's variables are copied to this
@@ -62,7 +45,7 @@ def _tested(launch: Prepared) -> Iterator[dict[str, Any]]:
     """
     kernel, untested = launch.kernel, launch.program
     names = [p.name for p in kernel.signature.parameters if p.kind == "struct"]
-    tested = kernel._module.tested_program(launch.device, names) if names else None
+    tested = kernel.module.tested_program(launch.device, names) if names else None
     if tested is None:
         yield {}
         return
@@ -76,14 +59,14 @@ def _tested(launch: Prepared) -> Iterator[dict[str, Any]]:
 
 
 def _masks(
-    launch: Prepared, undefined: Sequence[str]
+    launch: Launch, undefined: Sequence[str]
 ) -> dict[int, np.ndarray[Any, np.dtype[np.bool_]]]:
     """Return a mask of the undefined bytes for each argument that has such bytes.
 
     `undefined` has the names of parameters whose arrays count as completely undefined.
     """
     signature = launch.kernel.signature
-    parameters = parameters_for(signature, launch.arguments)
+    parameters = launch.parameters
     unknown = [name for name in undefined if name not in [p.name for p in parameters]]
     if unknown:
         raise ValueError(
@@ -134,41 +117,40 @@ def _memory(argument: HostArray) -> tuple[int, int]:
     return argument.array.__array_interface__["data"][0], argument.array.nbytes
 
 
-def _refuse_gpu(device: Any) -> None:
-    """Raise ValueError for a GPU, because only the simulator can check."""
+def device_of(device: Any) -> Any:
+    """Return the device of a check. Raise ValueError for a GPU: only the simulator can check."""
     if devices.is_gpu(device):
         name = getattr(device, "name", device)
         raise ValueError(
             f"a check runs on the simulator; got device={name!r}. Leave out `device`, or pass "
             'device="sim"'
         )
+    return "sim" if device is None else device
 
 
 def of_operation(
     operation: str, arrays: Sequence[Any], device: Any, options: Mapping[str, Any]
 ) -> tuple[Any, Findings]:
     """Run an operation on `arrays`, and check its launches. Return the result and the findings."""
-    _refuse_gpu(device)
-    where = devices.resolve("sim" if device is None else device)
+    where = devices.resolve(device_of(device))
     title = operation
     checked: list[Findings] = []
 
-    def launch(k: KernelLaunch) -> LaunchRecord:
+    def launcher(launch: Launch, variant: ops.Variant) -> LaunchRecord:
         nonlocal title
-        title = title_of(k.operation, k.variant)
-        prepared = k.prepared()
+        title = title_of(variant.operation, variant.name)
         # Memory of the simulator knows itself which of its bytes were never written.
         undefined = [
             p.name
-            for p, a in zip(k.kernel.signature.parameters, prepared.arguments, strict=True)
+            for p, a in zip(launch.parameters, launch.arguments, strict=True)
             if p.name in ("out", "sums")
             and isinstance(a, HostArray)
             and simulated_memory.memory_of(a.array) is None
         ]
-        checked.append(_of_prepared(prepared, undefined))
-        return LaunchRecord(0.0, 0.0, 0, 0.0, 0.0, "modelled", k.device.name)
+        checked.append(of_launch(launch, undefined))
+        return LaunchRecord(device=launch.device.name)
 
-    result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launch)
+    result, _ = table.operation(operation).run(arrays, options, device=where, launcher=launcher)
     left_out = sum(findings.left_out for findings in checked)
     found = [f for findings in checked for f in (*findings, *findings.notes)]
     return result, Findings(title, found, left_out)

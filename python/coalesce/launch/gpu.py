@@ -26,13 +26,11 @@ import numpy as np
 
 from coalesce._core import cuda
 from coalesce.arrays.copies import byte_view
-from coalesce.arrays.devices import Device
 from coalesce.arrays.foreign import LEGACY_STREAM
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.arrays.waiting import until_done
-from coalesce.common.geometry import Extent
-from coalesce.cxx.signature import Signature
-from coalesce.launch.arguments import Argument, HostArray, parameters_for
+from coalesce.common.errors import LaunchError
+from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.gpu_textures import TextureObjects
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure
@@ -41,46 +39,37 @@ from coalesce.launch.tensor_map import TensorMap
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from coalesce.launch.launch import Launch
+
 # For arrays of at least this number of bytes, the operating system provides the memory for the
 # result while the kernel runs (`prefault`). For smaller arrays, this saves no time.
 _PREFAULT_FROM = 8 << 20
 
 
 def run(
-    function: Any,
-    device: Device,
-    grid: Extent,
-    block: Extent,
-    shared: int,
-    signature: Signature,
-    arguments: Sequence[Argument],
-    runs: int | Literal["auto"] | None,
-    write_only: Sequence[str],
-    wanted_stream: int | None = None,
-    cooperative: bool = False,
+    launch: Launch, runs: int | Literal["auto"] | None, write_only: Sequence[str]
 ) -> LaunchRecord:
     """Launch a kernel on a GPU, and return its times.
 
     If an argument is a NumPy array, this function waits for the kernel, and copies the results to
-    the array. `arguments` is the result of `prepare` in arguments.py. `runs` is the number of timed
-    runs (None for an untimed launch). `wanted_stream` is the handle of a stream, or None. For the
-    other parameters, see `coalesce.Kernel.launch`.
+    the array. `runs` is the number of timed runs (None for an untimed launch). For `write_only`,
+    see `coalesce.Kernel.launch`.
     """
-    gpu = cuda.Device(device.ordinal)
-    _refuse_other_gpus(signature, arguments, device)
-    cuda.admit(function, grid, block, shared, cooperative)
-    hosts = [a for a in arguments if isinstance(a, HostArray)]
-    if wanted_stream is None:
+    gpu = cuda.Device(launch.device.ordinal)
+    _refuse_other_gpus(launch)
+    function = admitted(launch)
+    arguments, hosts = launch.arguments, launch.host_arrays
+    if launch.stream is None:
         stream, foreign = _common_stream(gpu, arguments, bool(hosts))
     else:
-        stream, foreign = wanted_stream, False
+        stream, foreign = launch.stream, False
         ours = _join(gpu, arguments, bool(hosts), stream)
 
     def wait() -> None:
         try:
-            until_done(gpu, stream, f"kernel `{signature.name}`")
+            until_done(gpu, stream, f"kernel `{launch.kernel.name}`")
         except KeyboardInterrupt:  # the kernel still runs and uses its memory
-            if wanted_stream is not None and ours:
+            if launch.stream is not None and ours:
                 gpu.order(stream, 0)
             raise
 
@@ -95,20 +84,18 @@ def run(
             gpu.synchronize(stream)
         h2d_ms = 1e3 * (time.perf_counter() - started)
 
-        names = [parameter.name for parameter in signature.parameters]
-        parameters = arguments[: len(names)]  # the arrays behind pointers in structures follow
-        values = [value_of(argument, names, arguments, staged) for argument in parameters]
-        launch = (function, grid, block, shared, values, stream)
+        values = values_of(launch, staged)
+        step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
         kernel_ms, spread, done = 0.0, 0.0, 0
-        cuda.launch(*launch, cooperative=cooperative)
+        cuda.launch(*step, cooperative=launch.cooperative)
         staged.textures.read_back(stream)
         if runs is not None:
             # The first launch has computed the result. The kernel is now launched again to time it,
             # and this may change the arrays. So the result is saved here and restored afterwards.
-            saved = _SavedArrays(gpu, signature, arguments, staged, stream)
+            saved = _SavedArrays(gpu, launch, staged, stream)
             wait()
             kernel_ms, spread, done = cuda.time(
-                *launch, 0 if runs == "auto" else runs, cooperative=cooperative
+                *step, 0 if runs == "auto" else runs, cooperative=launch.cooperative
             )
             saved.restore()
 
@@ -125,7 +112,7 @@ def run(
     d2h_ms = 1e3 * (time.perf_counter() - started)
     if foreign:
         gpu.synchronize(stream)
-    if wanted_stream is not None and ours:
+    if launch.stream is not None and ours:
         gpu.order(stream, 0)
     timed_copies = runs is not None and bool(hosts)
     return LaunchRecord(
@@ -135,13 +122,31 @@ def run(
         h2d_ms if timed_copies else 0.0,
         d2h_ms if timed_copies else 0.0,
         "measured",
-        device.name,
+        launch.device.name,
     )
 
 
-def _refuse_other_gpus(signature: Signature, arguments: Sequence[Argument], device: Device) -> None:
+def admitted(launch: Launch) -> Any:
+    """Check that the GPU can run the launch. Return the kernel, loaded on the GPU.
+
+    On a GPU, grid.sync() in an ordinary launch stops the kernel with an error (a trap). After a
+    trap, all arrays on this GPU are lost.
+    """
+    kernel = launch.kernel
+    if not launch.cooperative and kernel.module.waits_for_the_grid(launch.device, kernel.entry):
+        raise LaunchError(
+            f"{kernel.name}: grid.sync() needs a cooperative launch: "
+            "kernel.launch(grid, block, ..., cooperative=True)"
+        )
+    function = launch.function
+    cuda.admit(function, launch.grid, launch.block, launch.shared_bytes, launch.cooperative)
+    return function
+
+
+def _refuse_other_gpus(launch: Launch) -> None:
     """Raise ValueError for an array in the memory of another GPU."""
-    for parameter, argument in zip(parameters_for(signature, arguments), arguments, strict=True):
+    device = launch.device
+    for parameter, argument in zip(launch.parameters, launch.arguments, strict=True):
         if isinstance(argument, GpuArray) and argument.ordinal != device.ordinal:
             raise ValueError(
                 f"argument {parameter} is on cuda:{argument.ordinal}, but the kernel runs on "
@@ -308,19 +313,10 @@ def _between(gaps: Sequence[_Gap], size: int) -> list[slice]:
 class _SavedArrays:
     """Copies of the arrays that a kernel writes, taken now and restored later."""
 
-    def __init__(
-        self,
-        gpu: Any,
-        signature: Signature,
-        arguments: Sequence[Argument],
-        staged: _Staged,
-        stream: int,
-    ) -> None:
+    def __init__(self, gpu: Any, launch: Launch, staged: _Staged, stream: int) -> None:
         self._gpu, self._stream = gpu, stream
         self._copies = []
-        for parameter, argument in zip(
-            parameters_for(signature, arguments), arguments, strict=True
-        ):
+        for parameter, argument in zip(launch.parameters, launch.arguments, strict=True):
             if isinstance(argument, bytes | TensorMap | PackedStructure) or parameter.const:
                 continue
             if isinstance(argument, HostArray):
@@ -339,32 +335,30 @@ class _SavedArrays:
             self._gpu.copy(address, memory.address, size, self._stream)
 
 
-def value_of(
-    argument: Argument,
-    names: Sequence[str],
-    arguments: Sequence[Argument],
-    staged: _Staged | None = None,
-) -> bytes:
-    """Return the bytes that the kernel gets for an argument.
+def values_of(launch: Launch, staged: _Staged | None = None) -> list[bytes]:
+    """Return the bytes that the kernel gets for each parameter.
 
-    `arguments` are all arguments of the launch, and `names` are the names of their parameters.
     `staged` has the addresses on the GPU to which the NumPy arrays were copied. It may be None if
     no argument is a NumPy array.
     """
-    if isinstance(argument, bytes):
-        return argument
-    if isinstance(argument, TensorMap):
-        matrix = value_of(arguments[names.index(argument.of)], names, arguments, staged)
-        return argument.encoded(int.from_bytes(matrix, "little"))
-    if isinstance(argument, PackedStructure):
-        behind = {n: value_of(arguments[n], names, arguments, staged) for _, n in argument.pointers}
-        return argument.filled(behind)
-    if isinstance(argument, HostArray):
-        assert staged is not None
-        value = staged.value(argument)
-    else:
-        value = argument.address
-    return value.to_bytes(8, "little")
+    names = [parameter.name for parameter in launch.kernel.signature.parameters]
+
+    def value_of(argument: Argument) -> bytes:
+        if isinstance(argument, bytes):
+            return argument
+        if isinstance(argument, TensorMap):
+            matrix = value_of(launch.arguments[names.index(argument.of)])
+            return argument.encoded(int.from_bytes(matrix, "little"))
+        if isinstance(argument, PackedStructure):
+            behind = {n: value_of(launch.arguments[n]) for _, n in argument.pointers}
+            return argument.filled(behind)
+        if isinstance(argument, HostArray):
+            assert staged is not None
+            return staged.value(argument).to_bytes(8, "little")
+        return argument.address.to_bytes(8, "little")
+
+    # the arrays behind pointers in structures follow
+    return [value_of(argument) for argument in launch.arguments[: len(names)]]
 
 
 def _memory(host: HostArray) -> tuple[int, int]:

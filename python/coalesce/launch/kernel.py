@@ -5,27 +5,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce._core import cuda
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
-from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import geometry, require
-from coalesce.common.errors import LaunchError
-from coalesce.common.geometry import Extent
 from coalesce.compile.device_headers import headers
 from coalesce.cxx import signature
-from coalesce.cxx.signature import Parameter
+from coalesce.cxx.signature import Parameter, Signature
 from coalesce.launch import gpu
-from coalesce.launch.arguments import parameters_for, prepare
 from coalesce.launch.globals import Globals
-from coalesce.launch.module import Module
+from coalesce.launch.launch import Launch
+from coalesce.launch.module import CompiledModule, Module
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.scalars import register_scalars
-from coalesce.launch.simulated import check_places, device_of, run
 from coalesce.launch.source import module_of
 
 if TYPE_CHECKING:
@@ -51,10 +46,9 @@ class BaseKernel:
             require.text("entry", entry)
         if instruction_limit is not None:
             instruction_limit = require.whole("instruction_limit", instruction_limit, 0, 2**63 - 1)
-        self.instruction_limit = instruction_limit
-        self._wanted = device
-        self._device = devices.resolve(device)
-        self._open(module_of(source, entry, options, arch, headers, filename), entry)
+        chosen = devices.resolve(device)
+        module = module_of(source, entry, options, arch, headers, filename)
+        self._open(module, entry, device, chosen, instruction_limit)
 
     @classmethod
     def all_of(
@@ -83,17 +77,22 @@ class BaseKernel:
         """
         chosen = devices.resolve(device)
         module = module_of(source, entry, options, arch, None, filename)
-        first = cls.__new__(cls)
-        first.instruction_limit, first._wanted, first._device = None, device, chosen
         entries = signature.ptx_entries(module.compiled(chosen).ptx)
-        first._open(module, entry if entry is not None else next(iter(entries), None))
+        first = cls.__new__(cls)
+        entry = entry if entry is not None else next(iter(entries), None)
+        first._open(module, entry, device, chosen, None)
         return [first, *(first.get_function(other) for other in entries if other != first.entry)]
 
-    def _open(self, module: Module, entry: str | None) -> None:
-        """Find the entry in the module."""
-        self._module = module
-        self._functions: dict[str, Any] = {}  # the functions on GPUs, by device
-        self._bound: dict[Any, Any] = {}  # the launchers, by the key of kernel[key]
+    def _open(
+        self,
+        module: Module,
+        entry: str | None,
+        wanted: str | Device | None,
+        device: Device,
+        instruction_limit: int | None,
+    ) -> None:
+        """Find the entry in the module. `device` is the resolved form of `wanted`."""
+        self._set(module, wanted, device, instruction_limit)
         if module.is_ptx and self._device.kind == "sim":
             module.program(self._device)  # raises a syntax error now, not at the first launch
         compiled = module.compiled(self._device)
@@ -116,6 +115,20 @@ class BaseKernel:
         )
         ask = functools.partial(module.structures, self._device, self.entry, self._expression)
         self.signature = dataclasses.replace(known, structures=ask)
+
+    def _set(
+        self,
+        module: Module,
+        wanted: str | Device | None,
+        device: Device,
+        instruction_limit: int | None,
+    ) -> None:
+        self.module = module
+        self.wanted = wanted  # the device that the caller named; None if the arrays choose it
+        self._device = device
+        self.instruction_limit = instruction_limit
+        self._bound: dict[Any, Any] = {}  # the launchers, by the key of kernel[key]
+        self._expression = None
 
     def get_function(self, entry: str) -> Self:
         """Return another kernel of the same source.
@@ -151,32 +164,30 @@ class BaseKernel:
         array([96], dtype=int32)
         """
         require.text("entry", entry)
-        entry = signature.as_compiled(entry, self._module.compiled(self._device).lowered)
-        if "<" in entry and entry not in self._module.compiled(self._device).lowered:
+        entry = signature.as_compiled(entry, self.module.compiled(self._device).lowered)
+        if "<" in entry and entry not in self.module.compiled(self._device).lowered:
             raise ValueError(
                 f"{entry!r} was not compiled with this kernel. To compile {entry!r}, call "
                 f"coalesce.Kernel(source, {entry!r})"
             )
         other = type(self).__new__(type(self))
-        other.instruction_limit = self.instruction_limit
-        other._wanted, other._device = self._wanted, self._device
-        other._open(self._module, entry)
+        other._open(self.module, entry, self.wanted, self._device, self.instruction_limit)
         return other
 
     @property
     def source(self) -> str:
         """The source text of the kernel."""
-        return self._module.source
+        return self.module.source
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options for the compiler, such as ``("-DTILE=16",)``."""
-        return self._module.options
+        return self.module.options
 
     @functools.cached_property
     def globals(self) -> Globals:
         """The `__device__` and `__constant__` variables of the source, by name. See `Globals`."""
-        return Globals(self._module, self._device)
+        return Globals(self.module, self._device)
 
     @property
     def name(self) -> str:
@@ -191,22 +202,22 @@ class BaseKernel:
     @property
     def is_ptx(self) -> bool:
         """Whether the source is PTX text."""
-        return self._module.is_ptx
+        return self.module.is_ptx
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers that the user passed: a dict from the name of each header to its text."""
-        return self._module.headers
+        return self.module.headers
 
     @property
     def ptx(self) -> str:
         """The PTX text that the simulator runs."""
-        return self._module.compiled(self._device).ptx
+        return self.module.compiled(self._device).ptx
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """The parts of the source that were removed or replaced, such as "main() (lines 30-52)"."""
-        module, code = self._module, self._module.device_code
+        module, code = self.module, self.module.device_code
         if module.is_ptx:
             return ()
         source = module.source if code is None else code.text
@@ -221,7 +232,7 @@ class BaseKernel:
     @property
     def log(self) -> str:
         """The compiler's warnings."""
-        return self._module.compiled(self._device).log
+        return self.module.compiled(self._device).log
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature} on {self._device.name}>"
@@ -231,7 +242,7 @@ class BaseKernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         made_by = self.entry if self._expression is None else self._expression
-        return _unpickled, (type(self), self._module, made_by, self._wanted, self.instruction_limit)
+        return _unpickled, (type(self), self.module, made_by, self.wanted, self.instruction_limit)
 
     def __call__(self, *_: Any) -> None:
         """Refuse the call: a launch needs a grid and a block."""
@@ -306,153 +317,62 @@ class BaseKernel:
         >>> kernel.launch(1, 32, x, 2.0, 5, device="sim", runs="auto").source
         'modelled'
         """
-        extents = geometry.extent("grid", grid), geometry.extent("block", block)
-        geometry.check_block(extents[1])
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative, stream)
         runs = None if runs is None else require.runs(runs)
         require.flag("counts", counts)
-        require.flag("cooperative", cooperative)
+        write_only = require.texts("write_only", write_only)
         where = None if device is None else devices.resolve(device)
-        return self._run(
-            *extents,
-            geometry.shared(shared_bytes),
-            arguments,
-            where,
-            runs,
-            counts,
-            require.texts("write_only", write_only),
-            geometry.stream(stream),
-            cooperative,
-        )
+        return launch.bind(arguments, where).run(runs, counts, write_only)
 
     def _launcher(self, key: Any) -> Any:
         """Return the launcher of ``kernel[key]``."""
-        launch = geometry.launch_of(key)
-        launcher = self._bound.get(launch)
+        extents = geometry.launch_of(key)
+        launcher = self._bound.get(extents)
         if launcher is None:
-            launcher = self._bind(*launch)
+            grid, block, shared_bytes, stream = extents
+            launch = Launch(self, self._device, grid, block, shared_bytes, stream=stream)
+            launcher = self._launcher_of(launch)
             if len(self._bound) >= 256:
                 self._bound.clear()
-            self._bound[launch] = launcher
+            self._bound[extents] = launcher
         return launcher
 
-    def _bind(self, grid: Extent, block: Extent, shared: int, stream: int | None) -> Any:
-        slow = functools.partial(self._call, grid, block, shared, stream)
+    def _launcher_of(self, launch: Launch) -> Any:
+        slow = functools.partial(self._call, launch)
         if self._device.kind != "cuda":
             return slow
-        function = self._function(self._device)
-        self._check_alone()
-        cuda.admit(function, grid, block, shared)
+        function = gpu.admitted(launch)
         parameters = [_for_launcher(p) for p in self.signature.parameters]
-        return cuda.launcher(function, grid, block, shared, parameters, slow, stream)
+        extents = launch.grid, launch.block, launch.shared_bytes
+        return cuda.launcher(function, *extents, parameters, slow, launch.stream)
 
-    def _call(
-        self,
-        grid: Extent,
-        block: Extent,
-        shared: int,
-        stream: int | None,
-        *arguments: Any,
-        **named: Any,
-    ) -> None:
+    def _call(self, launch: Launch, *arguments: Any, **named: Any) -> None:
         if named:
             raise TypeError(
                 f"the arguments of {self.signature} have no names in a launch; pass them in this "
                 f"order, without `{next(iter(named))}=`"
             )
-        self._run(grid, block, shared, arguments, stream=stream)
+        launch.bind(arguments).run()
 
-    def _run(
+
+class CompiledKernel(BaseKernel):
+    """A kernel whose module was compiled elsewhere (`CompiledModule`)."""
+
+    def __init__(
         self,
-        grid: Extent,
-        block: Extent,
-        shared: int,
-        passed: Sequence[Any],
-        device: Device | None = None,
-        runs: int | Literal["auto"] | None = None,
-        counts: bool = False,
-        write_only: Sequence[str] = (),
-        stream: int | None = None,
-        cooperative: bool = False,
-    ) -> LaunchRecord:
-        arguments = prepare(self.signature, passed)
-        if device is None:
-            device = self._device
-            on_gpu = [a for a in arguments if isinstance(a, GpuArray)]
-            if self._wanted is None and on_gpu and device.kind == "cuda":
-                device = devices.resolve(f"cuda:{on_gpu[0].ordinal}")
-            simulated = device_of(arguments)
-            if self._wanted is None and simulated is not None:
-                device = devices.resolve(simulated)
-        parameters = parameters_for(self.signature, arguments)
-        check_places(parameters, arguments, device)
-        unknown = sorted(set(write_only) - {p.name for p in parameters})
-        if unknown:
-            raise ValueError(
-                f"`write_only` contains the name {unknown[0]!r}, but {self.signature} has no such "
-                "parameter"
-            )
-        if device.kind == "cuda":
-            if not cooperative:
-                self._check_alone()
-            return gpu.run(
-                self._function(device),
-                device,
-                grid,
-                block,
-                shared,
-                self.signature,
-                arguments,
-                runs,
-                write_only,
-                stream,
-                cooperative,
-            )
-        return run(
-            self._module,
-            self.entry,
-            self.name,
-            device,
-            grid,
-            block,
-            shared,
-            arguments,
-            runs,
-            counts,
-            self.instruction_limit,
-            cooperative,
-        )
+        module: CompiledModule,
+        known: Signature,
+        device: Device,
+        instruction_limit: int | None = None,
+    ) -> None:
+        self._set(module, device, device, instruction_limit)
+        self.signature, self.entry = known, known.entry
+        self.entries = (known.entry,)
 
-    @functools.cached_property
-    def _waits_for_the_grid(self) -> bool:
-        """Whether the kernel contains grid.sync(), which fails in an ordinary launch.
-
-        The result is stored, because every launch on a GPU needs it, and searching long PTX takes
-        time.
-        """
-        after = self.ptx.partition(f".entry {self.entry}")[2].partition(".entry ")[0]
-        return "%envreg2" in after and re.search(r"\btrap;", after) is not None
-
-    def _check_alone(self) -> None:
-        """Raise LaunchError if the kernel can only be launched cooperatively.
-
-        On a GPU, grid.sync() in an ordinary launch stops the kernel with an error (a trap). After a
-        trap, all arrays on this GPU are lost.
-        """
-        if self._waits_for_the_grid:
-            raise LaunchError(
-                f"{self.name}: grid.sync() needs a cooperative launch: "
-                "kernel.launch(grid, block, ..., cooperative=True)"
-            )
-
-    def _program(self, device: Device) -> Any:
-        return self._module.program(device)
-
-    def _function(self, device: Device) -> Any:
-        function = self._functions.get(device.name)
-        if function is None:
-            function = cuda.Function(self._module.loaded(device), self.entry)
-            self._functions[device.name] = function
-        return function
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the signature can only be pickled without its functions
+        known = dataclasses.replace(self.signature, structures=tuple)
+        return type(self), (self.module, known, self._device, self.instruction_limit)
 
 
 def _unpickled(
@@ -464,9 +384,7 @@ def _unpickled(
 ) -> BaseKernel:
     """Return the kernel from the parts that `BaseKernel.__reduce__` returned for pickling."""
     kernel = kind.__new__(kind)
-    kernel.instruction_limit = instruction_limit
-    kernel._wanted, kernel._device = wanted, devices.resolve(wanted)
-    kernel._open(module, entry)
+    kernel._open(module, entry, wanted, devices.resolve(wanted), instruction_limit)
     return kernel
 
 

@@ -88,6 +88,8 @@ class Module:
         # The programs for checks, by device and names of parameters (see `tested_program`).
         self._tested: dict[tuple[str, tuple[str, ...]], TestedProgram | None] = {}
         self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
+        self._functions: dict[tuple[str, str], Any] = {}  # the kernels there, by device and entry
+        self._waiting: dict[str, bool] = {}  # see `waits_for_the_grid`, by entry
         self._structures: dict[str, list[Structure | Array | Parameter]] = {}  # by entry
         # Two threads that launch a new kernel must get the same module, or each would have its own
         # variables.
@@ -236,18 +238,21 @@ class Module:
         with self._lock:
             program = self._programs.get(device.name)
             if program is None:
-                # The program needs the text of the source, because messages quote its lines.
-                compiled = self.compiled(device)
-                text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
-                program = sim.SimulatedModule(
-                    compiled.ptx,
-                    text,
-                    self.disassembly(device),
-                    cubin.functions(compiled.cubin),
-                    self.file_in_ptx,
-                )
-                self._programs[device.name] = program
+                program = self._programs[device.name] = self.another_program(device)
             return program
+
+    def another_program(self, device: Device) -> Any:
+        """Return an object such as `program` returns. It has its own copy of the variables."""
+        # The program needs the text of the source, because messages quote its lines.
+        compiled = self.compiled(device)
+        text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
+        return sim.SimulatedModule(
+            compiled.ptx,
+            text,
+            self.disassembly(device),
+            cubin.functions(compiled.cubin),
+            self.file_in_ptx,
+        )
 
     def tested_program(self, device: Device, names: Sequence[str]) -> TestedProgram | None:
         """Return a program with tests of the indices of array members.
@@ -320,6 +325,70 @@ class Module:
                 module = cuda.LoadedModule(device.ordinal, image, self.filename)
                 self._loaded[device.name] = module
             return module
+
+    def function(self, device: Device, entry: str) -> Any:
+        """Load the module on a GPU, and return the kernel `entry` of the loaded module."""
+        function = self._functions.get((device.name, entry))
+        if function is None:
+            function = cuda.Function(self.loaded(device), entry)
+            self._functions[device.name, entry] = function
+        return function
+
+    def waits_for_the_grid(self, device: Device, entry: str) -> bool:
+        """Return whether a kernel contains grid.sync(), which fails in an ordinary launch.
+
+        The result is stored, because every launch on a GPU needs it, and searching long PTX takes
+        time.
+        """
+        if entry not in self._waiting:
+            ptx = self.compiled(device).ptx
+            after = ptx.partition(f".entry {entry}")[2].partition(".entry ")[0]
+            found = "%envreg2" in after and re.search(r"\btrap;", after) is not None
+            self._waiting[entry] = found
+        return self._waiting[entry]
+
+
+class CompiledModule(Module):
+    """A module that was compiled elsewhere, so it is not compiled here.
+
+    Parameters
+    ----------
+    source, filename : str
+        As for `Module`.
+    compiled : nvrtc.Compiled
+        The result of the compilation.
+    options : dict
+        More options for ``SimulatedModule.launch``.
+    listing : str or None
+        The machine code as text. None if there is none. By default, it is made when it is needed.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        filename: str,
+        compiled: nvrtc.Compiled,
+        options: Mapping[str, Any] | None = None,
+        listing: str | None = "",
+    ) -> None:
+        super().__init__(source, (), None, {}, filename, None)
+        self._parts = source, filename, compiled, options, listing
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parts
+
+    def compiled(self, device: Device) -> nvrtc.Compiled:
+        del device
+        return self._parts[2]
+
+    def model_options(self, device: Device, entry: str) -> dict[str, Any]:
+        return {**super().model_options(device, entry), **(self._parts[3] or {})}
+
+    def disassembly(self, device: Device) -> Callable[[], str] | None:
+        text = self._parts[4]
+        if text == "":
+            return super().disassembly(device)
+        return None if text is None else lambda: text
 
 
 def _matched(

@@ -46,13 +46,13 @@ class LaunchRecord:
     4.0
     """
 
-    kernel_ms: float
-    spread: float
-    runs: int
-    h2d_ms: float
-    d2h_ms: float
-    source: Literal["measured", "modelled"]
-    device: str
+    kernel_ms: float = 0.0
+    spread: float = 0.0
+    runs: int = 0
+    h2d_ms: float = 0.0
+    d2h_ms: float = 0.0
+    source: Literal["measured", "modelled"] = "modelled"
+    device: str = ""
     counts: Any = None
     modelled: Modelled | None = None
     no_time: str = ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from coalesce.arrays.devices import Device
 from coalesce.common.forks import cached_property
 from coalesce.common.geometry import Extent
+from coalesce.launch.launch import Launch
 from coalesce.launch.modelled import Modelled
 from coalesce.profiling.rows import grouping
 from coalesce.profiling.rows.accesses import Access, Instruction, Line
@@ -16,7 +17,6 @@ from coalesce.profiling.sentences import advice
 from coalesce.profiling.sentences import verdict as profiling_verdict
 
 if TYPE_CHECKING:
-    from coalesce.profiling.hardware.ncu import RepeatedLaunch
     from coalesce.profiling.sentences.verdict import Total
 
 
@@ -98,7 +98,7 @@ class ProfileData:
         not_modelled: str = "",
         measured_ms: float | None = None,
         title: str = "",
-        launch: RepeatedLaunch | None = None,
+        launch: Launch | None = None,
     ) -> None:
         # Not for users: `profile` and `Kernel.profile` call this. To save time, `results` is called
         # when the results are first used.

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coalesce._core import ops
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.pointer import Pointer, whole_of
 from coalesce.arrays.texture import Texture
 from coalesce.catalogue import table
-from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import require
 from coalesce.common.dtypes import text_of
 from coalesce.launch.arguments import HostArray, expanded
+from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, map_values
 from coalesce.profiling.data import ArrayInfo, Results
-from coalesce.profiling.hardware import exactness, ncu
+from coalesce.profiling.hardware import exactness
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import grouping
 from coalesce.simulate import counting
-from coalesce.simulate.prepared import Prepared, prepare
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -73,57 +73,38 @@ def of_operation(
     taken: list[Profile] = []
     own: list[Profile] = []
 
-    def launch(k: KernelLaunch) -> LaunchRecord:
-        is_own = k.operation == definition.name
+    def launcher(launch: Launch, variant: ops.Variant) -> LaunchRecord:
+        is_own = variant.operation == definition.name
         # An operation may launch other kernels before its own kernel, to prepare the operands that
         # its kernel reads. These operands must be complete. So the other kernels are simulated in
         # this process.
         how = settings if is_own else replace(settings, executor=None)
-        title = table.title_of(k.operation, k.variant)
-        profile, record = of_prepared(k.prepared(), k.arguments, how, title)
+        title = table.title_of(variant.operation, variant.name)
+        profile, record = of_launch(launch.on_host(), how, title)
         taken.append(profile)
         if is_own:
             own.append(profile)
         return record
 
-    definition.launch_with(launch, arrays, options, device, "profile")
+    definition.launch_with(launcher, arrays, options, device, "profile")
     own[-1].preparation = tuple(profile for profile in taken if profile is not own[-1])
     return own[-1]
 
 
-def of_kernel(
-    kernel: BaseKernel,
-    grid: Any,
-    block: Any,
-    passed: Sequence[Any],
-    shared_bytes: Any,
-    device: Any,
-    settings: ProfileSettings,
-    cooperative: bool = False,
+def of_launch(
+    launch: Launch, settings: ProfileSettings, title: str = ""
 ) -> tuple[Profile, LaunchRecord]:
-    """Profile one launch. Return the profile, and the times of the launch.
+    """Profile a launch whose arrays are on the host.
 
-    `passed` are the arguments that the user passed. For the other parameters, see `Kernel.profile`.
-    """
-    launch = prepare(kernel, grid, block, passed, shared_bytes, device, cooperative)
-    return of_prepared(launch, passed, settings)
-
-
-def of_prepared(
-    launch: Prepared, passed: Sequence[Any] | None, settings: ProfileSettings, title: str = ""
-) -> tuple[Profile, LaunchRecord]:
-    """Profile a launch whose arguments were already checked.
-
-    Return the profile, and the times of the launch. `passed` are the arguments that the user
-    passed. They are needed to launch the kernel on a GPU, after the simulation. If `passed` is
-    None, the kernel is only simulated. `settings` are those of `coalesce.profile`, and `title` is
-    the title of the report.
+    Return the profile, and the times of the launch. If the device is a GPU, the kernel is simulated
+    and then launched on the GPU, with the arguments that the user passed. `settings` are those of
+    `coalesce.profile`, and `title` is the title of the report.
     """
     kernel = launch.kernel
-    on_gpu = launch.device.kind == "cuda" and passed is not None
+    on_gpu = launch.device.kind == "cuda" and launch.passed is not None
     again = None
-    if passed is not None and devices.gpu_status():
-        again = _repeated_launch(launch, passed)
+    if launch.passed is not None and devices.gpu_status():
+        again = _repeated_launch(launch, launch.passed)
     counted = counting.count(
         # If the kernel also runs on a GPU, the caller's arrays must get the GPU's results. So the
         # simulator uses copies of the arrays for counting.
@@ -134,16 +115,11 @@ def of_prepared(
         caches=settings.caches,
     )
     record = _record(counted, launch.device)
-    if on_gpu:
-        how: dict[str, Any] = {
-            "shared_bytes": launch.shared_bytes,
-            "device": launch.device,
-            "cooperative": launch.cooperative,
-        }
-        record = kernel.launch(launch.grid, launch.block, *(passed or ()), runs="auto", **how)
+    if on_gpu and launch.passed is not None:
+        record = launch.bind(launch.passed, launch.device).run("auto")
     # The results are computed when they are first used. Until then, the profile must not keep the
     # caller's arrays in memory.
-    results = functools.partial(_results, replace(launch, arguments=[]), counted)
+    results = functools.partial(_results, replace(launch, passed=None, arguments=()), counted)
     profile = Profile(
         kernel=kernel.name,
         title=title,
@@ -166,7 +142,7 @@ def of_prepared(
     return profile, record
 
 
-def _results(launch: Prepared, counted: counting.Counted) -> Results:
+def _results(launch: Launch, counted: counting.Counted) -> Results:
     """Return the metrics and the instructions of a profile."""
     metrics, inexact = _metrics(launch, counted)
     return Results(
@@ -176,9 +152,7 @@ def _results(launch: Prepared, counted: counting.Counted) -> Results:
     )
 
 
-def _metrics(
-    launch: Prepared, counted: counting.Counted
-) -> tuple[dict[str, float], dict[str, str]]:
+def _metrics(launch: Launch, counted: counting.Counted) -> tuple[dict[str, float], dict[str, str]]:
     """Return the metrics, and why some of them are not exact."""
     counts = counted.counts
     metrics: dict[str, float] = counts.metrics()
@@ -218,7 +192,7 @@ def _source(kernel: BaseKernel, counted: counting.Counted) -> str:
     return kernel.source
 
 
-def _instructions(launch: Prepared, counted: counting.Counted) -> grouping.Instructions:
+def _instructions(launch: Launch, counted: counting.Counted) -> grouping.Instructions:
     kernel, counts, table = launch.kernel, counted.counts, counted.table()
     if kernel.is_ptx and not counted.has_lines:  # show the lines of the PTX
         table = {**table, "line": table["ptx_line"]}
@@ -241,10 +215,10 @@ def _record(counted: counting.Counted, device: Device) -> LaunchRecord:
     modelled_ms = 0.0 if counted.modelled is None else counted.modelled.ms
     if no_time:
         modelled_ms = math.nan
-    return LaunchRecord(modelled_ms, 0.0, 1, 0.0, 0.0, "modelled", device.name, no_time=no_time)
+    return LaunchRecord(modelled_ms, runs=1, device=device.name, no_time=no_time)
 
 
-def _repeated_launch(launch: Prepared, passed: Sequence[Any]) -> ncu.RepeatedLaunch:
+def _repeated_launch(launch: Launch, passed: Sequence[Any]) -> Launch:
     """Return the same launch for Nsight Compute, which runs it after this launch.
 
     If the kernel reads and writes an array, this launch changes what the next one reads. So such an
@@ -263,18 +237,7 @@ def _repeated_launch(launch: Prepared, passed: Sequence[Any]) -> ncu.RepeatedLau
         else _repeated(value, argument, copied=argument.written and bool(read & {number, -1}))
         for number, (value, argument) in enumerate(zip(values, arguments, strict=True))
     ]
-    return ncu.RepeatedLaunch(
-        kernel.source,
-        kernel._expression or kernel.entry,
-        kernel.options,
-        kernel._module.arch,
-        dict(kernel.headers),
-        launch.grid,
-        launch.block,
-        launch.shared_bytes,
-        repeated,
-        launch.cooperative,
-    )
+    return replace(launch, passed=repeated, arguments=())
 
 
 def _copied(value: Any) -> Any:

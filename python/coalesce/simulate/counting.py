@@ -15,10 +15,11 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.common.progress import reporter
+from coalesce.launch.launch import Launch
 from coalesce.launch.modelled import Modelled
-from coalesce.simulate import dependencies, remote
+from coalesce.launch.simulated import simulate
+from coalesce.simulate import dependencies, recorded, remote
 from coalesce.simulate.events import Trace
-from coalesce.simulate.prepared import Prepared
 
 Progress = bool | Callable[[int, int], object] | None
 
@@ -53,7 +54,7 @@ class Counted:
 
 
 def count(
-    launch: Prepared,
+    launch: Launch,
     *,
     executor: Executor | None = None,
     progress: Progress = None,
@@ -67,7 +68,7 @@ def count(
 
     Parameters
     ----------
-    launch : Prepared
+    launch : Launch
         The launch.
     executor : concurrent.futures.Executor, optional
         Simulates the blocks in other processes, on copies of the arrays.
@@ -88,13 +89,15 @@ def count(
             remote.check_executor(executor)
             result = remote.run(launch, executor, exemplars, report)
         else:
-            result = launch.run(counts=True, exemplars=exemplars, progress=report, caches=caches)
+            result = simulate(
+                launch, counts=True, exemplars=exemplars, progress=report, caches=caches
+            )
             launch.finish()
     assert result.counts is not None
     table = functools.cache(result.counts.table)
     return Counted(
         counts=result.counts,
         table=table,
-        exemplars=launch.trace(result, table) if exemplars else None,
+        exemplars=recorded.trace_of(launch, result, table) if exemplars else None,
         modelled=Modelled.of(result.model) if result.model else None,
     )

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from coalesce.common.errors import LaunchError
 
 if TYPE_CHECKING:
-    from coalesce.simulate.prepared import Prepared
+    from coalesce.launch.launch import Launch
 
 
-def may_communicate(launch: Prepared) -> bool:
+def may_communicate(launch: Launch) -> bool:
     """Return whether the blocks of the launch's kernel may communicate."""
     return bool(launch.program.exchanges(launch.kernel.entry))
 
 
-def require_independent_blocks(launch: Prepared) -> None:
+def require_independent_blocks(launch: Launch) -> None:
     """Raise LaunchError if the blocks may communicate, so that an executor cannot divide them."""
     rows = launch.program.exchanges(launch.kernel.entry)
     if not rows:

@@ -15,52 +15,31 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.arrays.devices import modelled_gpu
 from coalesce.common import require
 from coalesce.common.memory import ArrayCopies
-from coalesce.compile.binaries import cubin
 from coalesce.launch.arguments import HostArray
-from coalesce.launch.simulated import Packed, scalar
-
-if TYPE_CHECKING:
-    from coalesce.simulate.prepared import Prepared
+from coalesce.launch.kernel import CompiledKernel
+from coalesce.launch.launch import Launch
+from coalesce.launch.module import CompiledModule
+from coalesce.launch.simulated import simulate
 
 _JOBS_PER_WORKER = 4  # more than one, so that a fast worker can do more jobs than a slow one
 
 
-@dataclass(frozen=True)
-class RemoteLaunch:
-    """The data that a job needs to simulate its blocks of a launch.
+class Shipped(NamedTuple):
+    """A launch, in the form that is sent to other processes."""
 
-    They can be pickled and sent to another process.
-    """
-
-    ptx: str
-    source: str
-    filename: str  # the name of the source in the PTX
-    listing: str | None  # the machine code, if there is any
-    functions: Mapping[str, int]  # the addresses of functions in the machine code
-    entry: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    # One entry for each argument: None for an array.
-    scalars: tuple[Packed | None, ...]
-    names: tuple[str, ...]  # the names of the arrays
-    offsets: tuple[int, ...]  # the offset of each pointer, in bytes from the start of its array
-    textures: tuple[bytes | None, ...]  # the texture or surface object of each array
-    copies: ArrayCopies
-    variables: tuple[tuple[str, bytes], ...]
-    instruction_limit: int
-    gpu: str
+    launch: Launch  # its kernel is compiled; its arrays are empty
+    copies: ArrayCopies  # the arrays
+    variables: tuple[tuple[str, bytes], ...]  # the values of the module's variables
 
 
 @dataclass(frozen=True)
@@ -100,7 +79,7 @@ def ranges(blocks: int, executor: Executor) -> list[np.ndarray[Any, np.dtype[np.
 
 
 def run(
-    launch: Prepared,
+    launch: Launch,
     executor: Executor,
     exemplars: int,
     progress: Callable[[int, int], object] | None,
@@ -137,7 +116,7 @@ def run(
 
 
 def run_blocks(
-    launch: RemoteLaunch, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
+    shipped: Shipped, blocks: np.ndarray[Any, np.dtype[np.uint64]], exemplars: int
 ) -> tuple[Any, dict[str, np.ndarray[Any, Any]] | None, list[Any]]:
     """Simulate some blocks on one core of the CPU. This is the function that a job runs.
 
@@ -145,76 +124,47 @@ def run_blocks(
     memory instruction are kept as examples. Return a tuple: the counts, the recorded events (or
     None), and a list of the arrays and variables.
     """
-    program = _program(launch)
-    for name, value in launch.variables:
+    program = _program(shipped.launch)
+    for name, value in shipped.variables:
         program.write_variable(name, value)
-    arrays = iter(
-        zip(
-            launch.copies.copy().arrays(),
-            launch.names,
-            launch.copies.places,
-            launch.offsets,
-            launch.textures,
-            strict=True,
-        )
-    )
-    arguments: list[Any] = []
-    for passed in launch.scalars:
-        if passed is None:
-            array, name, place, offset, texture = next(arrays)
-            arguments.append(sim.Buffer(array, name, place[4], None, offset, texture))
-        else:
-            arguments.append(passed)
-    result = program.launch(
-        launch.entry,
-        launch.grid,
-        launch.block,
-        launch.shared_bytes,
-        arguments,
+    result = simulate(
+        shipped.launch.with_arrays(shipped.copies.copy()),
+        program=program,
         counts=True,
-        instruction_limit=launch.instruction_limit,
         workers=1,
         blocks=blocks,
         exemplars=exemplars,
-        gpu=launch.gpu,
+        cooperative=False,  # the blocks do not wait for each other
     )
+    assert result.counts is not None
     return result.counts, result.events, result.memory
 
 
-def _shipped(launch: Prepared) -> RemoteLaunch:
-    module = launch.kernel._module
-    program = launch.program
-    host_arrays = [a for a in launch.arguments if isinstance(a, HostArray)]
-    return RemoteLaunch(
-        ptx=module.compiled(launch.device).ptx,
-        source=module.text,
-        filename=module.file_in_ptx,
-        listing=_machine_code(launch),
-        functions=cubin.functions(module.compiled(launch.device).cubin),
-        entry=launch.kernel.entry,
-        grid=launch.grid,
-        block=launch.block,
-        shared_bytes=launch.shared_bytes,
-        scalars=tuple(
-            None if isinstance(a, HostArray) else scalar(a, launch.arguments)
-            for a in launch.arguments
-        ),
-        names=tuple(a.name for a in host_arrays),
-        offsets=tuple(a.offset for a in host_arrays),
-        textures=tuple(a.texture for a in host_arrays),
-        copies=ArrayCopies.of([a.array for a in host_arrays], [a.writable for a in host_arrays]),
-        variables=tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
-        instruction_limit=launch.kernel.instruction_limit or 0,
-        gpu=modelled_gpu(launch.device),
+def _shipped(launch: Launch) -> Shipped:
+    module, program = launch.kernel.module, launch.program
+    code = CompiledModule(
+        module.source, module.filename, module.compiled(launch.device), None, _machine_code(launch)
+    )
+    kernel = launch.kernel
+    compiled = CompiledKernel(code, kernel.signature, launch.device, kernel.instruction_limit)
+    nothing = np.empty(0, np.uint8)
+    arguments = [
+        replace(a, array=nothing, original=nothing) if isinstance(a, HostArray) else a
+        for a in launch.arguments
+    ]
+    return Shipped(
+        replace(launch, kernel=compiled, passed=None, arguments=arguments),
+        launch.copies(),
+        tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
     )
 
 
-def _machine_code(launch: Prepared) -> str | None:
+def _machine_code(launch: Launch) -> str | None:
     """Return the machine code as text, so that all jobs count the same instructions.
 
     If there is none, return None.
     """
-    make = launch.kernel._module.disassembly(launch.device)
+    make = launch.kernel.module.disassembly(launch.device)
     try:
         return None if make is None else make()
     except LookupError:
@@ -225,17 +175,15 @@ def _machine_code(launch: Prepared) -> str | None:
 _programs = threading.local()
 
 
-def _program(launch: RemoteLaunch) -> Any:
-    """Return the module, parsed once in each thread."""
-    key = hashlib.sha256(launch.ptx.encode()).digest()
+def _program(launch: Launch) -> sim.SimulatedModule:
+    """Return the program of a module, parsed once in each thread."""
+    module = launch.kernel.module
+    key = hashlib.sha256(module.compiled(launch.device).ptx.encode()).digest()
     if getattr(_programs, "key", None) != key:
-        text = launch.listing
-        listing = None if text is None else lambda: text
-        _programs.program = sim.SimulatedModule(
-            launch.ptx, launch.source, listing, launch.functions, launch.filename
-        )
+        _programs.program = module.another_program(launch.device)
         _programs.key = key
-    return _programs.program
+    program: sim.SimulatedModule = _programs.program
+    return program
 
 
 def _events(

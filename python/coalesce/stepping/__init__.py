@@ -12,18 +12,19 @@ from coalesce._core import sim
 from coalesce.common import geometry, require, words
 from coalesce.common.errors import LaunchError
 from coalesce.cxx import declarations, signature
-from coalesce.launch.arguments import HostArray, parameters_for
+from coalesce.launch import simulated
+from coalesce.launch.arguments import HostArray
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
-from coalesce.simulate.prepared import Prepared, prepare
+from coalesce.simulate.recorded import events_of
 from coalesce.stepping import names as step_names
 from coalesce.stepping import values as step_values
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from coalesce.arrays.devices import Device
     from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.launch import Launch
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
@@ -189,7 +190,7 @@ class Stepper:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, launch: Prepared, number: int, limit: int | None = 100_000) -> None:
+    def __init__(self, launch: Launch, number: int, limit: int | None = 100_000) -> None:
         self.kernel: BaseKernel = launch.kernel
         self.grid = launch.grid
         self.block_shape = launch.block
@@ -201,7 +202,8 @@ class Stepper:
             patience = WAITING_LIMIT
         self._waits_for_others = bool(patience)
         self._launch = launch.detached()
-        self._session: sim.Stepping | None = self._launch.step(
+        self._session: sim.Stepping | None = simulated.step(
+            self._launch,
             number,
             instruction_limit=self.kernel.instruction_limit or patience,
             most_events=2**62 if limit is None else limit,
@@ -471,11 +473,8 @@ class Stepper:
         returned arrays are views of these copies.
         """
         views = {}
-        for parameter, argument in zip(
-            parameters_for(self.kernel.signature, self._launch.arguments),
-            self._launch.arguments,
-            strict=True,
-        ):
+        launch = self._launch
+        for parameter, argument in zip(launch.parameters, launch.arguments, strict=True):
             if isinstance(argument, HostArray):
                 view = argument.array.view()
                 view.flags.writeable = False
@@ -499,7 +498,8 @@ class Stepper:
                 "opcode": np.array([i.opcode for i in listing]),
                 "parameter": np.array([i.parameter for i in listing], np.int32),
             }
-            self._events = self._launch.events(columns, lambda: table, self._open().memory, omitted)
+            memory = self._open().memory
+            self._events = events_of(self._launch, columns, lambda: table, memory, omitted)
         return self._events
 
     # -- the end -------------------------------------------------------------------------------
@@ -580,19 +580,8 @@ class Stepper:
         return step_values.variables_of(self._launch, session, listing, self._names, warp)
 
 
-def of_kernel(
-    kernel: BaseKernel,
-    grid: Any,
-    block: Any,
-    arguments: Sequence[Any],
-    shared_bytes: Any,
-    device: str | Device | None,
-    of_block: Any,
-    limit: int | None,
-    cooperative: bool = False,
-) -> Stepper:
+def of_launch(launch: Launch, of_block: Any, limit: int | None) -> Stepper:
     """Return a stepper for one block of a launch. See `Kernel.step`."""
-    launch = prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
     limit = require.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):
         of_block = tuple(of_block)

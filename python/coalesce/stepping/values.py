@@ -15,13 +15,14 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.cxx import variables
 from coalesce.cxx.element_types import element_types
-from coalesce.launch.arguments import HostArray, parameters_for
+from coalesce.launch.arguments import HostArray
 from coalesce.simulate.events import WARP_SIZE, lanes_of
-from coalesce.simulate.prepared import Prepared, declared_shared
+from coalesce.simulate.recorded import declared_shared
 from coalesce.stepping.names import ListedInstruction, Register
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.launch import Launch
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +53,7 @@ def lanes(kind: str, mask: int, content: bytes, dtype: np.dtype[Any] | None) -> 
 
 
 def registers(
-    launch: Prepared, session: sim.Stepping, listing: Sequence[ListedInstruction], warp: int
+    launch: Launch, session: sim.Stepping, listing: Sequence[ListedInstruction], warp: int
 ) -> dict[str, Array]:
     """Return the registers of a warp, as a dict from names to masked arrays of 32 lanes.
 
@@ -69,7 +70,7 @@ def registers(
 
 
 def _loaded_as(
-    launch: Prepared, listing: Sequence[ListedInstruction], register: Register
+    launch: Launch, listing: Sequence[ListedInstruction], register: Register
 ) -> np.dtype[Any] | None:
     """Return the dtype of the array that a register is loaded from, if its width fits."""
     for i in listing:
@@ -83,7 +84,7 @@ def _loaded_as(
 
 
 def variables_of(
-    launch: Prepared,
+    launch: Launch,
     session: sim.Stepping,
     listing: Sequence[ListedInstruction],
     names: Mapping[str, Sequence[Register]],
@@ -96,9 +97,7 @@ def variables_of(
     variable to its registers. The other parameters are the same as for `registers`.
     """
     values: dict[str, Array] = {}
-    for parameter, argument in zip(
-        parameters_for(launch.kernel.signature, launch.arguments), launch.arguments, strict=True
-    ):
+    for parameter, argument in zip(launch.parameters, launch.arguments, strict=True):
         if isinstance(argument, bytes) and parameter.accepted:
             value = np.frombuffer(argument, parameter.accepted[0])
             if value.size == 1:

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from coalesce.common import geometry, progress, require
+from coalesce.launch.launch import Launch
+from coalesce.launch.simulated import simulate
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import Trace
-from coalesce.simulate.prepared import Prepared
+from coalesce.simulate.recorded import trace_of
 from coalesce.tracing import run as tracing_run
 
 
 def observe(
-    launch: Prepared,
+    launch: Launch,
     wanted: tracing_run.Selection,
     callback: Callable[[Trace], object],
     batch: int,
@@ -56,6 +58,6 @@ def observe(
     return passed_on
 
 
-def _events(launch: Prepared, blocks: Any, recording: Any) -> Trace:
+def _events(launch: Launch, blocks: Any, recording: Any) -> Trace:
     chosen = None if launch.cooperative else blocks
-    return launch.trace(launch.run(blocks=chosen, record=recording))
+    return trace_of(launch, simulate(launch, blocks=chosen, record=recording))

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from coalesce._core import sim
+from coalesce._core import ops, sim
 from coalesce.catalogue import table
-from coalesce.catalogue.run import KernelLaunch
 from coalesce.common import geometry, require, words
 from coalesce.common.errors import LaunchError
 from coalesce.common.progress import reporter
+from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.simulated import simulate
 from coalesce.simulate import counting, dependencies
 from coalesce.simulate.events import Trace
-from coalesce.simulate.prepared import Prepared, prepare
-
-if TYPE_CHECKING:
-    from coalesce.launch.kernel import BaseKernel
-
+from coalesce.simulate.recorded import trace_of
 
 # The most warp instructions that chosen blocks may execute, if one of them may wait for another
 # block. The other block does not run, so the wait would never end.
@@ -57,33 +53,18 @@ def of_operation(
     taken: list[Trace] = []
     definition = table.operation(operation)
 
-    def launch(k: KernelLaunch) -> LaunchRecord:
-        if k.operation != definition.name:  # this kernel prepares operands: it only runs, untraced
-            return k.run()
-        trace, record = _take(k.prepared(), wanted)
-        taken.append(trace)
-        return record
+    def launcher(launch: Launch, variant: ops.Variant) -> LaunchRecord:
+        if variant.operation != definition.name:  # this kernel prepares operands: it only runs
+            return launch.run()
+        taken.append(of_launch(launch.on_host(), wanted))
+        return LaunchRecord(device=launch.device.name)
 
-    definition.launch_with(launch, arrays, options, device, "trace")
+    definition.launch_with(launcher, arrays, options, device, "trace")
     return taken[-1]
 
 
-def of_kernel(
-    kernel: BaseKernel,
-    grid: Any,
-    block: Any,
-    arguments: Sequence[Any],
-    shared_bytes: Any,
-    device: Any,
-    wanted: Selection,
-    cooperative: bool = False,
-) -> Trace:
+def of_launch(launch: Launch, wanted: Selection) -> Trace:
     """Trace one launch. See `Kernel.trace`."""
-    prepared = prepare(kernel, grid, block, arguments, shared_bytes, device, cooperative)
-    return _take(prepared, wanted)[0]
-
-
-def _take(launch: Prepared, wanted: Selection) -> tuple[Trace, LaunchRecord]:
     blocks = None
     if wanted.blocks is not None:
         blocks = geometry.block_numbers(wanted.blocks, launch.grid)
@@ -93,31 +74,22 @@ def _take(launch: Prepared, wanted: Selection) -> tuple[Trace, LaunchRecord]:
         record = recording(launch, wanted, blocks)
         blocks = None
     with reporter(wanted.progress, launch.kernel.name) as report:
-        run = launch.run if blocks is None else functools.partial(run_chosen, launch)
-        result = run(blocks=blocks, record=record, progress=report)
+        run = simulate if blocks is None else run_chosen
+        result = run(launch, blocks=blocks, record=record, progress=report)
     launch.finish()
-    done = LaunchRecord(
-        kernel_ms=0.0,
-        spread=0.0,
-        runs=0,
-        h2d_ms=0.0,
-        d2h_ms=0.0,
-        source="modelled",
-        device=launch.device.name,
-    )
-    return launch.trace(result), done
+    return trace_of(launch, result)
 
 
-def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
+def run_chosen(launch: Launch, **options: Any) -> sim.LaunchResult:
     """Run only some blocks of a launch.
 
     One of these blocks may wait for a block that does not run. Then LaunchError is raised after
     `WAITING_LIMIT` warp instructions, or after the kernel's own `instruction_limit`.
     """
     if launch.kernel.instruction_limit or not dependencies.may_communicate(launch):
-        return launch.run(**options)
+        return simulate(launch, **options)
     try:
-        return launch.run(instruction_limit=WAITING_LIMIT, **options)
+        return simulate(launch, instruction_limit=WAITING_LIMIT, **options)
     except LaunchError as error:
         if "stopped after the limit" not in str(error):
             raise
@@ -126,7 +98,7 @@ def run_chosen(launch: Prepared, **options: Any) -> sim.LaunchResult:
         ) from None
 
 
-def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Recording:
+def recording(launch: Launch, wanted: Selection, blocks: Any = None) -> sim.Recording:
     """Check the selection `wanted`, and convert it to an object for the simulator.
 
     If `blocks` is passed, only the events of these blocks are recorded, although all blocks run.
@@ -153,7 +125,7 @@ def recording(launch: Prepared, wanted: Selection, blocks: Any = None) -> sim.Re
     return sim.Recording(blocks=blocks, warps=warps, lines=lines, limit=limit)
 
 
-def _lines_of_accesses(launch: Prepared) -> list[int]:
+def _lines_of_accesses(launch: Launch) -> list[int]:
     """Return the lines of the kernel's own file that access memory."""
     listing = launch.ptx
     table = listing.table()

@@ -18,6 +18,7 @@ from coalesce.catalogue import planned_calls
 from coalesce.catalogue import run as catalogue_run
 from coalesce.catalogue.reference import reference
 from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.launch import Launch
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
@@ -91,7 +92,7 @@ class SimulatedCall:
                 dtype = np.dtype(parameter.accepted[0])
                 end = (memory.size - at) // dtype.itemsize * dtype.itemsize
                 values.append(memory[at : at + end].view(dtype))
-        kernel._run(grid, block, shared, values, SIMULATED["sim:a100"])
+        Launch(kernel, GPU, grid, block, shared).bind(values, SIMULATED["sim:a100"]).run()
 
 
 class FakeGpuArray:
@@ -128,14 +129,13 @@ def planned_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = catalogue_run.compiled
 
     def on_simulator(entry: Any, defines: tuple[str, ...], _device: str) -> BaseKernel:
-        kernel = compiled(entry, defines, "sim:a100")
-        monkeypatch.setattr(kernel, "_function", lambda _: kernel)
-        return kernel
+        return compiled(entry, defines, "sim:a100")
 
-    cuda = types.SimpleNamespace(admit=lambda *_: None, PlannedCall=SimulatedCall)
+    cuda = types.SimpleNamespace(PlannedCall=SimulatedCall)
     devices = types.SimpleNamespace(resolve=lambda *_: GPU)
     SimulatedCall.made = []
     monkeypatch.setattr(planned_calls, "cuda", cuda)
+    monkeypatch.setattr(planned_calls.gpu, "admitted", lambda launch: launch.kernel)
     monkeypatch.setattr(planned_calls, "devices", devices)
     monkeypatch.setattr(catalogue_run, "devices", devices)
     monkeypatch.setattr(catalogue_run, "compiled", on_simulator)

@@ -14,11 +14,12 @@ import numpy as np
 import ordinary_cases
 import pytest
 import unseen_cases
+from both_ways import bound
 from unseen_cases import Launch
 
 import coalesce
 from coalesce.arrays import devices
-from coalesce.simulate.prepared import prepare
+from coalesce.launch.simulated import simulate
 from coalesce.tracing import run as tracer
 
 pytestmark = [
@@ -101,7 +102,7 @@ LAUNCHES = launches()
 
 def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
     """Return the results of each mode: the arrays and the bytes of the module's variables."""
-    program = kernel._program(devices.resolve("sim"))
+    program = kernel.module.program(devices.resolve("sim"))
     assert not program.why_ptx(kernel.entry)
     variables = [v[0] for v in program.variables()]
     before = [program.read_variable(name) for name in variables]
@@ -110,14 +111,14 @@ def results(kernel: Any, launch: Launch) -> dict[str, list[np.ndarray]]:
         for name, value in zip(variables, before, strict=True):
             program.write_variable(name, value)
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in launch.arguments]
-        prepared = prepare(kernel, few(launch.grid), launch.block, given, launch.shared_bytes)
+        prepared = bound(kernel, few(launch.grid), launch.block, given, launch.shared_bytes)
         how: dict[str, Any] = {
             "run": {},
             "profile": {"counts": True},
             "check": {"check": {}},
             "trace": {"record": tracer.recording(prepared, tracer.Selection(limit=1000))},
         }[mode]
-        prepared.run(workers=1, **how)
+        simulate(prepared, workers=1, **how)
         prepared.finish()
         by_mode[mode] = [a for a in given if isinstance(a, np.ndarray)]
         by_mode[mode] += [np.frombuffer(program.read_variable(name), "u1") for name in variables]
@@ -174,8 +175,8 @@ SHIPPED = shipped()
 def test_shipped_kernels_give_the_same_results_in_every_mode(name):
     launched = []
 
-    def launcher(of):
-        arguments = tuple(of.arguments)
+    def launcher(of, _variant):
+        arguments = tuple(of.passed)
         launch = Launch("", of.kernel.entry, of.grid, of.block, arguments, of.shared_bytes)
         launched.append(results(of.kernel, launch))
         return of.run()

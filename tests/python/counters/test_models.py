@@ -13,6 +13,7 @@ from pathlib import Path
 import counter_cases
 import numpy as np
 import pytest
+from both_ways import bound
 
 import coalesce
 from coalesce import _core
@@ -21,7 +22,7 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.compile.binaries import cubin
 from coalesce.launch.modelled import Modelled
 from coalesce.launch.module import Module
-from coalesce.simulate.prepared import prepare
+from coalesce.launch.simulated import simulate
 
 DATA = Path(__file__).parents[2] / "data"
 RECORDED = counter_cases.load(DATA / "models_h200.json")
@@ -244,10 +245,9 @@ def test_the_first_blocks_represent_the_launch():
     a = np.zeros((1024, 1024), np.float32)
     modelled = []
 
-    def launch(k):
+    def launch(k, _variant):
         for rounds in (0, 2):
-            prepared = prepare(k.kernel, k.grid, k.block, k.arguments, k.shared_bytes, k.device)
-            result = prepared.run(counts=True, caches=True, first_rounds=rounds)
+            result = simulate(k, counts=True, caches=True, first_rounds=rounds)
             modelled.append(Modelled.of(result.model))
         return k.run()
 
@@ -310,9 +310,9 @@ def test_caches_are_the_same_on_any_number_of_host_threads(result):
     kernel = coalesce.Kernel(source.replace("RESULT", result), "f", device="sim")
     x, out = np.zeros(5000, np.float32), np.zeros(100, np.float32)
     given = x, out, np.int32(x.size), np.int32(37)
-    prepared = prepare(kernel, 700, 64, given, 0, devices.resolve("sim"))
+    prepared = bound(kernel, 700, 64, given, 0, devices.resolve("sim"))
     totals = [
-        prepared.run(counts=True, caches=True, workers=workers).model["caches"]
+        simulate(prepared, counts=True, caches=True, workers=workers).model["caches"]
         for workers in (1, 2, 5)
     ]
     assert totals[0] == totals[1] == totals[2]

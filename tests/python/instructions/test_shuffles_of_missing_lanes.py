@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from both_ways import bound
 
 import coalesce
-from coalesce.simulate.prepared import prepare
+from coalesce.launch.simulated import simulate
 
 _SOURCE = r"""
 extern "C" __global__ void read_others(const int* in, int* out, int n) {
@@ -59,5 +60,5 @@ def test_machine_code_gives_0_too(case):
     kernel = coalesce.Kernel(source, "read_others", device="sim")
     out = np.zeros(32, np.int32)
     arguments = [_VALUES.astype(np.int32), out, np.int32(12)]
-    assert prepare(kernel, 1, 32, arguments, 0).run(counts=True).counts.machine_code
+    assert simulate(bound(kernel, 1, 32, arguments, 0), counts=True).counts.machine_code
     np.testing.assert_array_equal(out, expected)

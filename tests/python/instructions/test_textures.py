@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from both_ways import why_ptx
+from both_ways import bound, why_ptx
 
 import coalesce
-from coalesce.simulate.prepared import prepare
+from coalesce.launch.simulated import simulate
 
 Array = np.ndarray[Any, Any]
 
@@ -478,7 +478,7 @@ def test_machine_code_accesses_surfaces() -> None:
                 a = np.zeros_like(a)
                 given += [coalesce.surface(a, channels=channels), 10, 6]
             grid = (2, 1) if len(given) > 1 else 1
-            prepare(k, grid, block, given, 0).run(counts=counts)
+            simulate(bound(k, grid, block, given, 0), counts=counts)
             results.append(a)
         assert results[0].any()
         np.testing.assert_array_equal(*results)
@@ -550,7 +550,7 @@ def both_ways(k: coalesce.Kernel, threads: int, make: Callable[[], list[Any]]) -
     assert why_ptx(k) == ""
     plain, counted = make(), make()
     k[1, threads](*plain)
-    prepare(k, 1, threads, counted, 0).run(counts=True)
+    simulate(bound(k, 1, threads, counted, 0), counts=True)
     for one, other in zip(plain, counted, strict=True):
         if isinstance(one, np.ndarray):
             np.testing.assert_array_equal(one, other)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import many_kernels
 import numpy as np
 import pytest
-from both_ways import both_ways, same_as_gpu, why_ptx
+from both_ways import both_ways, bound, same_as_gpu, why_ptx
 
 import coalesce
-from coalesce.simulate.prepared import prepare
+from coalesce.launch.simulated import simulate
 
 pytestmark = pytest.mark.usefixtures("machine_code")
 
@@ -110,7 +110,7 @@ def test_arrays_that_are_not_aligned_on_the_host():
         x = np.frombuffer(bytearray(offset + values.nbytes), np.float32, values.size, offset)
         x[:] = values.ravel()
         y = np.zeros(32, np.float32)
-        prepare(kernel, 1, 32, [x, y], 0).run(counts=True)
+        simulate(bound(kernel, 1, 32, [x, y], 0), counts=True)
         np.testing.assert_array_equal(y, expected)
 
 
@@ -194,7 +194,7 @@ def test_a_block_never_sees_half_of_a_number_that_another_block_writes(stride, l
     for _ in range(20):
         different, changes = np.zeros((2, 64), np.uint32)
         arguments = [np.zeros(64, np.int64), different, changes, np.int32(stride)]
-        prepare(kernel, 2, lanes, arguments, 0).run(counts=True, workers=2)
+        simulate(bound(kernel, 2, lanes, arguments, 0), counts=True, workers=2)
         assert not different.any()
         if changes.any():
             return

@@ -13,6 +13,7 @@ import pytest
 from jobs import launched
 
 import coalesce
+from coalesce.launch.launch import Launch
 
 SOURCE = """
 #include "offset.h"
@@ -101,6 +102,18 @@ def test_a_device_that_was_left_open_is_chosen_again(
     chosen, named = pickle.loads(content)
     assert chosen.device.name == "sim:t4"
     assert named.device == kernel.device
+
+
+def test_launches(kernel: coalesce.Kernel) -> None:
+    """Nsight Compute runs a launch again in another process."""
+    x = np.zeros(32, np.float32)
+    launch = Launch.of(kernel, 2, 16, cooperative=True).bind([x, 20])
+    again = pickle.loads(pickle.dumps(launch))
+    assert again.kernel.entry == "add"
+    assert (again.grid, again.block, again.cooperative) == ((2, 1, 1), (16, 1, 1), True)
+    again.bind(again.passed).run()
+    assert not x.any()
+    assert again.passed[0].tolist() == 20 * [20] + 12 * [0]
 
 
 def test_a_pool_of_processes(kernel: coalesce.Kernel) -> None:

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from both_ways import bound
 
 import coalesce
 from coalesce.simulate import counting
-from coalesce.simulate.prepared import prepare
 
 SOURCE = """extern "C" __global__ void k(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -116,7 +116,7 @@ def test_blocks_that_communicate_are_not_distributed(body, on_simulator):
         ThreadPoolExecutor(1) as pool,
         pytest.raises(coalesce.LaunchError, match=message) as caught,
     ):
-        counting.count(prepare(kernel, 4, 32, arguments), executor=pool)
+        counting.count(bound(kernel, 4, 32, arguments), executor=pool)
     assert "leave out `executor`" in str(caught.value)
 
 
@@ -131,5 +131,5 @@ def test_atomics_whose_result_is_not_used_are_distributed(on_simulator):
     kernel = coalesce.Kernel(source, device=on_simulator)
     arguments = [np.zeros(1, np.int32)]
     with ThreadPoolExecutor(1) as pool:
-        shared = counting.count(prepare(kernel, 100, 32, arguments), executor=pool)
-    assert shared.counts == counting.count(prepare(kernel, 100, 32, arguments)).counts
+        shared = counting.count(bound(kernel, 100, 32, arguments), executor=pool)
+    assert shared.counts == counting.count(bound(kernel, 100, 32, arguments)).counts

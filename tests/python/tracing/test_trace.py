@@ -7,11 +7,13 @@ import pickle
 
 import numpy as np
 import pytest
+from both_ways import bound
 
 import coalesce
 from coalesce import _core
+from coalesce.launch.simulated import simulate
 from coalesce.simulate import counting
-from coalesce.simulate.prepared import prepare
+from coalesce.simulate.recorded import trace_of
 from coalesce.tracing import run as tracing_run
 
 ROWS = """
@@ -145,9 +147,8 @@ def test_omitted_events_are_reported(rows, arrays, limit):
 
 
 def launch(rows, arrays, **options):
-    prepared = prepare(rows, GRID, BLOCK, [*arrays, *SHAPE])
-    result = prepared.run(**options)
-    return prepared.trace(result)
+    prepared = bound(rows, GRID, BLOCK, [*arrays, *SHAPE])
+    return trace_of(prepared, simulate(prepared, **options))
 
 
 @pytest.mark.parametrize("limit", [None, 50])
@@ -352,7 +353,7 @@ def test_exemplars_show_every_instruction(on_simulator):
     }"""
     kernel = coalesce.Kernel(source, device=on_simulator)
     x, y = np.zeros(100 * 96, np.int32), np.zeros(1, np.int32)
-    counted = counting.count(prepare(kernel, 100, 96, [x, y, 100]), exemplars=64)
+    counted = counting.count(bound(kernel, 100, 96, [x, y, 100]), exemplars=64)
     trace = counted.exemplars
     table = counted.counts.table()
     assert set(trace.instruction) == set(np.flatnonzero(table["requests"]))
@@ -369,7 +370,7 @@ def test_exemplars_show_every_instruction(on_simulator):
 
 def test_exemplars_are_part_of_the_trace(rows, arrays, monkeypatch):
     monkeypatch.setenv("COALESCE_COUNT_PTX", "1")  # a trace has the instructions of the PTX
-    counted = counting.count(prepare(rows, GRID, BLOCK, [*arrays, *SHAPE]), exemplars=64)
+    counted = counting.count(bound(rows, GRID, BLOCK, [*arrays, *SHAPE]), exemplars=64)
     whole = rows.trace(GRID, BLOCK, *arrays, *SHAPE)
     places = {(e.block, e.warp, e.step): e for e in whole}
     assert len(counted.exemplars) > 0
@@ -446,7 +447,7 @@ def test_messages_for_one_block_of_one_warp(rows, arrays):
     with pytest.raises(ValueError, match="no block 1; the grid's only block has the number 0"):
         rows.trace(1, 32, *arrays, *SHAPE, blocks=1)
     with pytest.raises(coalesce.LaunchError, match="the grid's only block has the number 0"):
-        prepare(rows, 1, 32, [*arrays, *SHAPE]).run(blocks=[7])
+        simulate(bound(rows, 1, 32, [*arrays, *SHAPE]), blocks=[7])
     store = rows.trace(1, 32, *arrays, *SHAPE).select(kind="store")
     with pytest.raises(IndexError, match=r"there is no event 1; the trace has 1 event\Z"):
         store[1]

@@ -15,16 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from coalesce.arrays import devices
 from coalesce.common import require
 from coalesce.common.errors import DeviceUnavailable, LaunchError
-from coalesce.common.geometry import Extent
-from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.launch import Launch
 
 _FILE = "launch.pickle"
 # Installers put ncu into these folders, but do not add them to the PATH.
@@ -35,42 +32,8 @@ _WHY_NOT_NEEDED = (
 )
 
 
-@dataclass(frozen=True)
-class RepeatedLaunch:
-    """A kernel and its arguments, for a launch in another process. All values can be pickled."""
-
-    source: str
-    entry: str
-    options: tuple[str, ...]
-    arch: str | None
-    headers: dict[str, str]
-    grid: Extent
-    block: Extent
-    shared_bytes: int
-    arguments: Sequence[Any]
-    cooperative: bool = False
-
-    def run(self, device: str = "cuda") -> None:
-        """Launch the kernel once."""
-        kernel = BaseKernel(
-            self.source,
-            self.entry,
-            self.options,
-            self.arch,
-            headers=self.headers,
-            device=device,
-        )
-        kernel.launch(
-            self.grid,
-            self.block,
-            *self.arguments,
-            shared_bytes=self.shared_bytes,
-            cooperative=self.cooperative,
-        )
-
-
 def measure(
-    launch: RepeatedLaunch | None,
+    launch: Launch | None,
     metrics: Iterable[str],
     ncu: str | os.PathLike[str] | None,
     timeout: float,
@@ -185,4 +148,5 @@ def unknown_metrics(text: str) -> set[str]:
 
 
 if __name__ == "__main__":
-    pickle.loads((Path(sys.argv[1]) / _FILE).read_bytes()).run()
+    unpickled: Launch = pickle.loads((Path(sys.argv[1]) / _FILE).read_bytes())
+    unpickled.bind(unpickled.passed or (), devices.resolve("cuda")).run()
