@@ -204,7 +204,7 @@ class Access:
         size = int(self.function.partition("_")[2])
         dtype = {1: np.uint8, 2: np.uint16}.get(size, np.uint32)
         out = np.full(2 * n * max(1, size // 4), 0xAA, dtype)
-        run[-(-n // 128), 128](made, places.ravel(), out.view(f"V{size}") if size > 4 else out, n)
+        run[-(-n // 128), 128](made, places.ravel(), out, n)
         return out.astype(np.uint32)
 
 
