@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import coalesce
 from coalesce.catalogue.access import run_access
@@ -49,35 +47,11 @@ def test_patterns_match_numpy(n, dtype, device):
         check(far_lane(x, distance), pattern="far_lane", distance=distance)
 
 
-@pytest.mark.parametrize("kind", ["?", "i1", "u2", "f2", "i4", "f4", "i8", "f8", "c8", "c16"])
-def test_elements_of_1_to_16_bytes(kind, device, random):
-    x = random.integers(0, 100, 100).astype(kind)
-    result = coalesce.access(x, pattern="stride", stride=3, device=device)
-    assert result.dtype == x.dtype
-    np.testing.assert_array_equal(result, x[::3])
-
-
-@pytest.mark.parametrize("width", [1, 2, 4, 8, 16])
-def test_vector_widths(width, device, random):
-    for n in (16, 64, 1024):
-        x = random.normal(size=n).astype(np.float32)
-        result = coalesce.access(x, pattern="vector", width=width, device=device)
-        np.testing.assert_array_equal(result, x)
-
-
 def test_vectors_at_addresses_that_are_no_multiples(device):
     x = coalesce.asarray(np.arange(9, dtype=np.float64), device=device)[1:]
     out = coalesce.zeros(9, np.float64, device=device)
     coalesce.access(x, pattern="vector", out=out[1:], device=device)
     assert out.get().tolist() == [0, *range(1, 9)]
-
-
-@given(data=st.data())
-def test_gather(data, device):
-    x = np.random.default_rng(0).normal(size=data.draw(st.integers(1, 200))).astype(np.float32)
-    index = np.array(data.draw(st.lists(st.integers(0, len(x) - 1), max_size=150)), np.int32)
-    result = coalesce.access(x, pattern="gather", index=index, device=device)
-    np.testing.assert_array_equal(result, x[index])
 
 
 def test_gather_by_any_integers(device):
@@ -89,26 +63,6 @@ def test_gather_by_any_integers(device):
         )
     with pytest.raises(ValueError, match=r"contains 1099511627776; .* from 0 to 99"):
         coalesce.access(x, pattern="gather", index=np.array([2**40]), device=device)
-
-
-def test_structures(device, random):
-    for fields in (1, 3, 8):
-        x = random.normal(size=(70, fields)).astype(np.float32)
-        for field in range(fields):
-            aos = coalesce.access(x, pattern="aos", field=field, device=device)
-            soa = coalesce.access(x.T, pattern="soa", field=field, device=device)
-            np.testing.assert_array_equal(aos, x[:, field])
-            np.testing.assert_array_equal(soa, x[:, field])
-
-
-def test_any_layout_and_out(device):
-    x = np.arange(300, dtype=np.float32)[::-3]
-    out = np.zeros(50, np.float32)
-    assert coalesce.access(x, pattern="stride", stride=2, out=out, device=device) is out
-    np.testing.assert_array_equal(out, x[::2])
-    y = np.arange(64, dtype=np.float32)
-    coalesce.access(y, pattern="permuted", out=y, device=device)
-    np.testing.assert_array_equal(y, permuted(np.arange(64), ORDERS["reversed"]))
 
 
 def test_indices_beyond_32_bits(device):

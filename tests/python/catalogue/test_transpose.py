@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import coalesce
 
@@ -27,21 +25,6 @@ def test_transpose(variant, shape, dtype, device, random):
     assert result.flags.c_contiguous
     assert not np.shares_memory(result, a)
     np.testing.assert_array_equal(result, expected(a, variant))
-
-
-@given(shape=st.tuples(*[st.integers(0, 130)] * 2), variant=st.sampled_from(VARIANTS))
-def test_transpose_of_any_shape(shape, variant, device):
-    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    result = coalesce.transpose(a, variant=variant, device=device)
-    np.testing.assert_array_equal(result, expected(a, variant))
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_any_layout(variant, device):
-    base = np.arange(40 * 50, dtype=np.float64).reshape(40, 50)
-    for a in (base.T, base[::-1, ::2], np.asfortranarray(base), base[3:4]):
-        result = coalesce.transpose(a, variant=variant, device=device)
-        np.testing.assert_array_equal(result, expected(a, variant))
 
 
 def test_bits_are_kept(device):

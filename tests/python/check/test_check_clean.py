@@ -9,37 +9,10 @@ import coalesce
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
-pytestmark = pytest.mark.usefixtures("on_simulator")
-
 
 def clean(source, grid, block, *arguments, entry="k", **options):
     findings = coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
     assert not findings, str(findings)
-
-
-SHAPES = [(1, 1, 1), (33, 17, 65), (64, 64, 64), (7, 129, 3), (40, 1, 31)]
-
-
-@pytest.mark.parametrize("variant", [v.name for v in coalesce.variants("matmul") if not v.hopper])
-def test_matmul(random, variant):
-    for m, k, n in SHAPES:
-        a = random.random((m, k), np.float32)
-        b = random.random((k, n), np.float32)
-        for tile in (8, 32) if coalesce.variants("matmul")[variant].tiles else (None,):
-            c, findings = coalesce.matmul(a, b, variant=variant, tile=tile, check=True)
-            assert not findings, str(findings)
-            np.testing.assert_allclose(c, a @ b, rtol=1e-4)
-
-
-@pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
-def test_other_operations(random, operation):
-    for variant in coalesce.variants(operation).names:
-        for shape in ((1, 1), (65, 33), (3, 200), (257, 5)):
-            a = random.random(shape)
-            result, findings = getattr(coalesce, operation)(a, variant=variant, check=True)
-            assert not findings, str(findings)
-            plain = getattr(coalesce, operation)(a, variant=variant, device="sim")
-            np.testing.assert_array_equal(result, plain)
 
 
 REDUCTION = """
@@ -111,59 +84,6 @@ def test_last_block_reduction_with_a_fence_of_every_thread(random):
         out,
     )
     np.testing.assert_allclose(out, 2 * x.sum(0), rtol=1e-5)
-
-
-def test_histograms(random):
-    x = random.integers(0, 16, 2000).astype(np.int32)
-    out = np.zeros((2, 16), np.int32)
-    clean(
-        """
-        extern "C" __global__ void k(const int *x, int *out, int n) {
-            __shared__ int bins[16];
-            if (threadIdx.x < 16) bins[threadIdx.x] = 0;
-            __syncthreads();
-            for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
-                 i += gridDim.x * blockDim.x) {
-                atomicAdd(&bins[x[i]], 1);
-                atomicAdd(&out[x[i]], 1);
-            }
-            __syncthreads();
-            if (threadIdx.x < 16) atomicAdd(&out[16 + threadIdx.x], bins[threadIdx.x]);
-        }""",
-        7,
-        96,
-        x,
-        out,
-        x.size,
-    )
-    np.testing.assert_array_equal(out[0], np.bincount(x, minlength=16))
-    np.testing.assert_array_equal(out[1], out[0])
-
-
-def test_warp_shuffles_and_votes(random):
-    x = random.integers(0, 100, 256).astype(np.int32)
-    out = np.zeros((3, 8), np.int32)
-    clean(
-        """
-        extern "C" __global__ void k(const int *x, int *out) {
-            int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-            int sum = x[threadIdx.x], most = sum;
-            for (int d = 16; d > 0; d /= 2) sum += __shfl_down_sync(~0u, sum, d);
-            for (int d = 16; d > 0; d /= 2) most = max(most, __shfl_xor_sync(~0u, most, d));
-            unsigned odd = __ballot_sync(~0u, x[threadIdx.x] & 1);
-            if (lane < 8) {
-                int v = __shfl_sync(0xff, x[threadIdx.x], 7 - lane);
-                if (__all_sync(0xff, v >= 0) && lane == 0) out[16 + warp] = __popc(odd);
-            }
-            if (lane == 0) out[warp] = sum, out[8 + warp] = most;
-        }""",
-        1,
-        256,
-        x,
-        out,
-    )
-    parts = x.reshape(8, 32)
-    np.testing.assert_array_equal(out, [parts.sum(1), parts.max(1), (parts & 1).sum(1)])
 
 
 def test_cooperative_groups(random):
@@ -276,25 +196,6 @@ def test_spin_lock_between_blocks():
         }"""
     clean(LOCK + source, 40, 32, state)
     assert state.tolist() == [0, 40, 40]
-
-
-def test_spin_lock_between_lanes():
-    state = np.zeros(2, np.int32)
-    source = """
-        extern "C" __global__ void k(int *state) {
-            bool done = false;
-            while (!done) {
-                if (atomicCAS(state, 0, 1) == 0) {
-                    __threadfence();
-                    state[1] += 1;
-                    __threadfence();
-                    atomicExch(state, 0);
-                    done = true;
-                }
-            }
-        }"""
-    clean(source, 3, 48, state)
-    assert state.tolist() == [0, 144]
 
 
 def test_acquire_and_release():
@@ -451,55 +352,6 @@ def test_double_buffering_with_one_barrier_per_iteration(random):
         }"""
     clean(source, 1, 64, x, out, 9)
     np.testing.assert_allclose(out, x.sum(0)[::-1], rtol=1e-5)
-
-
-def test_neighbouring_bytes():
-    """Different threads and blocks write neighbouring bytes of the same word."""
-    out = np.zeros(256, np.uint8)
-    source = """
-        extern "C" __global__ void k(unsigned char *out) {
-            __shared__ unsigned char s[64];
-            int i = threadIdx.x;
-            s[i] = i;
-            __syncthreads();
-            out[blockIdx.x * 64 + i] = s[63 - i];
-        }"""
-    clean(source, 4, 64, out)
-    np.testing.assert_array_equal(out.reshape(4, 64), np.tile(np.arange(63, -1, -1), (4, 1)))
-
-
-def test_functions_recursion_and_local_arrays():
-    out = np.zeros(64, np.int32)
-    source = """
-        __device__ __noinline__ int fill(int *a, int n) {
-            int local[6];
-            for (int i = 0; i < 6; ++i) local[i] = n + i, a[i] = i;
-            return local[n % 6];
-        }
-        __device__ __noinline__ int depth(int n) {
-            int a[6];
-            int here = fill(a, n);
-            return n == 0 ? here : depth(n - 1) + a[n % 6] + here;
-        }
-        extern "C" __global__ void k(int *out) {
-            int i = blockIdx.x * blockDim.x + threadIdx.x;
-            out[i] = depth(i % 5);
-        }"""
-    clean(source, 2, 32, out)
-
-
-ACCESS = {"offset": {"offset": 3}, "stride": {"stride": 3}, "gather": {}, "aos": {}, "soa": {}}
-
-
-@pytest.mark.parametrize("pattern", coalesce.variants("access").names)
-def test_access(random, pattern):
-    shape = {"aos": (100, 4), "soa": (4, 100)}.get(pattern, (400,))
-    options = dict(ACCESS.get(pattern, {}))
-    if pattern == "gather":
-        options["index"] = random.integers(0, 400, 77).astype(np.int32)
-    x = random.random(shape, np.float32)
-    _, findings = coalesce.access(x, pattern=pattern, check=True, **options)
-    assert not findings, str(findings)
 
 
 @pytest.mark.parametrize("first", ["*p", "*(volatile unsigned long long *)p"])

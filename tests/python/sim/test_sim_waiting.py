@@ -74,32 +74,6 @@ def test_calls_that_are_interleaved(device):
     np.testing.assert_array_equal(out[0][16:], [narrow(i) for i in range(16, 32)])
 
 
-def test_spin_locks(device):
-    """Locks between the lanes of one warp, and between blocks."""
-    state = np.zeros(3, np.int32)
-    run(
-        device,
-        """
-        extern "C" __global__ void k(int *state) {
-            int *lock = state;
-            volatile int *count = state + 1, *longest = state + 2;
-            for (int j = 0; j < 3; ++j) {
-                while (atomicCAS(lock, 0, 1) != 0) {}
-                __threadfence();
-                int before = *count;
-                *longest = max(*longest, before);
-                *count = before + 1;
-                __threadfence();
-                atomicExch(lock, 0);
-            }
-        }""",
-        state,
-        grid=6,
-        block=40,
-    )
-    np.testing.assert_array_equal(state, [0, 720, 719])
-
-
 @pytest.mark.parametrize("threads", [96, 352])
 def test_a_lock_that_is_held_in_any_warp(device, threads):
     """Lanes of all warps must continue with the lock, however many warps wait for it."""
@@ -118,55 +92,6 @@ def test_a_lock_that_is_held_in_any_warp(device, threads):
         block=threads,
     )
     assert total == threads * (threads - 1) // 2
-
-
-def test_producer_and_consumer_warps(device):
-    """A buffer of one element per warp, with flags in shared memory and named barriers."""
-    out = np.zeros((2, 8, 32), np.int32)
-    run(
-        device,
-        """
-        extern "C" __global__ void k(int *out) {
-            __shared__ volatile int slot[32], full;
-            int i = threadIdx.x & 31, w = threadIdx.x / 32;
-            if (threadIdx.x == 0) full = 0;
-            __syncthreads();
-            for (int r = 0; r < 8; ++r) {
-                if (w == 0) {
-                    if (i == 0) while (full) {}
-                    __syncwarp();
-                    slot[i] = r * 100 + i;
-                    __threadfence_block();
-                    __syncwarp();
-                    if (i == 0) full = 1;
-                } else if (w == 1) {
-                    if (i == 0) while (!full) {}
-                    __syncwarp();
-                    out[32 * r + i] = slot[31 - i];
-                    __syncwarp();
-                    if (i == 0) full = 0;
-                }
-            }
-            __syncthreads();
-            __shared__ int ring[32];
-            for (int r = 0; r < 8; ++r) {
-                if (w == 2) {
-                    ring[i] = r * 1000 + i;
-                    asm volatile("barrier.cta.arrive 1, 64;" ::: "memory");
-                    asm volatile("barrier.cta.sync 2, 64;" ::: "memory");
-                } else if (w == 3) {
-                    asm volatile("barrier.cta.sync 1, 64;" ::: "memory");
-                    out[256 + 32 * r + i] = ring[31 - i];
-                    asm volatile("barrier.cta.arrive 2, 64;" ::: "memory");
-                }
-            }
-        }""",
-        out,
-        block=128,
-    )
-    r, i = np.arange(8)[:, None], np.arange(31, -1, -1)
-    np.testing.assert_array_equal(out[0], r * 100 + i)
-    np.testing.assert_array_equal(out[1], r * 1000 + i)
 
 
 def test_block_wide_counts(device):
