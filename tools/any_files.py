@@ -38,6 +38,7 @@ from typing import Any, TypedDict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import any_refusals
 import numpy as np
 from both_ways import why_ptx
 
@@ -421,9 +422,7 @@ def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
         with _limited(300):
             tried = kernels(path)
     except (coalesce.CoalesceError, ValueError) as error:
-        message = str(error)
-        nothing = "no kernel" in message or "no entry" in message
-        yield Row(str(path), "", "no kernel" if nothing else "refused", message)
+        yield Row(str(path), "", any_refusals.outcome(path, (), error), str(error))
         return
     except _TooLong:
         yield Row(str(path), "", "EXCEPTION", "compiling took more than 300 s")

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import any_files
+import any_refusals
 import numpy as np
 from any_files import How, Row
 
@@ -316,7 +317,7 @@ def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
     try:
         kernels = any_files.kernels(path)
     except (coalesce.CoalesceError, ValueError) as error:
-        yield Row(str(path), "", "refused", str(error))
+        yield Row(str(path), "", any_refusals.outcome(path, (), error), str(error))
         return
     with tempfile.TemporaryDirectory() as folder:
         library, message = build(kernels, Path(folder))

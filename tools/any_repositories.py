@@ -11,9 +11,9 @@ chosen by a rule, before anything runs:
   another repository has it.
 - The candidates of a repository are ordered by the SHA-256 of "FILE:NAME". The first 18 valid ones
   are tried. A candidate is not valid if the CUDA compiler refuses it for any arguments: coalesce
-  does not compile it, and nvcc reports the same error, or needs a header that neither CUDA nor the
-  repository has. It is not valid either if the compiler does not see it, because of ``#if`` or
-  because it is in a string. The rule does not depend on what a kernel does when it runs.
+  does not compile it, and nvcc reports the same error (missing headers are empty for it). It is not
+  valid either if nvcc does not see it, because of ``#if`` or because it is in a string. The rule
+  does not depend on what a kernel does when it runs.
 
 Each file is passed to `coalesce.Kernel` as it is, with the name of the kernel. If the file includes
 headers of its repository, their folders are passed with -I. A .cuh file that does not compile alone
@@ -33,7 +33,7 @@ The outcomes:
 - fault: every launch with made-up arguments accesses memory outside its arrays, or waits for ever;
 - refused: it does not compile, or uses what is not simulated;
 - refused by nvcc, too: the CUDA compiler refuses it for any arguments (replaced by the next one);
-- absent: the compiler does not see the kernel (replaced by the next one).
+- absent: nvcc does not see the kernel, either (replaced by the next one).
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,13 +63,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import any_files
 import any_references
+import any_refusals
+from any_refusals import NOT_VALID
 from both_ways import why_ptx
 
 import coalesce
 from coalesce.compile import nvrtc
 
 AT_MOST = 18  # the valid kernels of a repository
-NOT_VALID = ("refused by nvcc, too", "absent")
 SECONDS = 20  # for one launch
 LONGEST = 400  # seconds for one kernel
 
@@ -353,12 +353,9 @@ def tried(path: Path, name: str, folder: Path, own: Mapping[str, Any]) -> dict[s
         with any_files._limited(LONGEST / 2):
             kernel, files = opened(path, name, folder, own)
             why = why_ptx(kernel)
-    except ValueError as error:
-        absent = "no kernel" in str(error)
-        return {"outcome": "absent" if absent else "refused", "detail": str(error)}
-    except coalesce.CoalesceError as error:
-        wrong = _refused_by_nvcc(path, folder, str(error))
-        return {"outcome": "refused by nvcc, too" if wrong else "refused", "detail": str(error)}
+    except (ValueError, coalesce.CoalesceError) as error:
+        outcome = any_refusals.outcome(path, include_options(path, folder), error, name)
+        return {"outcome": outcome, "detail": str(error)}
     row: dict[str, Any] = {"instance": kernel.name, "ptx": why, "own": bool(own)}
     with tempfile.TemporaryDirectory() as place:
         library, message = any_references.build([kernel], Path(place))
@@ -382,33 +379,6 @@ def _short(detail: str) -> str:
     error = re.search(r"\b(?:error|fatal) ?: ([^\n]*)", detail)
     said = error[1] if error else detail.split("\n")[0]
     return re.sub(r"/\S+/", "", said)[:160]
-
-
-def _refused_by_nvcc(path: Path, folder: Path, detail: str) -> bool:
-    """Whether nvcc, too, reports one of the errors in a message, or does not find a header.
-
-    Headers of PyTorch and HIP do not count, because coalesce has its own texts for them.
-    """
-    errors = _errors(detail)
-    if not errors or shutil.which("nvcc") is None:
-        return False
-    with tempfile.TemporaryDirectory() as place:
-        hip = Path(place) / "hip"
-        hip.mkdir()
-        shutil.copy(Path(nvrtc.__file__).parent / "device_headers" / "hip_runtime.h", hip)
-        command = ["nvcc", "-rdc=true", "-ptx", "-arch=sm_90", "-x", "cu", "-o", os.devnull]
-        command += [*include_options(path, folder), f"-I{place}", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    log = done.stdout + done.stderr
-    missing = re.search(r"fatal error: ([^\s:]+): No such file", log)
-    not_there = missing is not None and not re.match(r"(torch|ATen|c10|hip)/", missing[1])
-    return not_there or bool(errors & _errors(log))
-
-
-def _errors(log: str) -> set[str]:
-    """Return the texts and the lines of the errors in the log of a compiler."""
-    lines = re.findall(r"([\w.-]+\(\d+\)): error", log)
-    return {*re.findall(r"error: ([^\n]+)", log), *lines}
 
 
 def key_of(path: Path, name: str, folder: Path) -> tuple[str, str, str]:

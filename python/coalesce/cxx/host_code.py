@@ -476,7 +476,7 @@ def _type_names(node: Any, text: str) -> set[str]:
         part = waiting.pop()
         name = part.child_by_field_name("name")
         if name is not None:
-            names.add(WORD.findall(text[name.start_byte : name.end_byte])[0])
+            names.update(WORD.findall(text[name.start_byte : name.end_byte])[:1])
         if part.type == "type_definition":
             for declarator in part.children_by_field_name("declarator"):
                 names |= _declared(declarator, text)
