@@ -1,5 +1,6 @@
 // coalesce._core: the C++ core as a Python module. Each area has a file of its own.
 #include "bindings/bindings.hpp"
+#include "printable.hpp"
 #include "ptx/demangle.hpp"
 
 namespace py = pybind11;
@@ -9,6 +10,8 @@ PYBIND11_MODULE(_core, m) {
     coalesce::bindings::add_errors(m);
     m.def("demangled", &coalesce::ptx::demangled, py::arg("name"),
           "The demangled form of a C++ name; other names are returned unchanged.");
+    m.def("printable", &coalesce::printable, py::arg("text"),
+          "The text, in which numbers replace control characters and changes of direction.");
     coalesce::bindings::add_sim(m.def_submodule("sim", "The warp-level simulator."));
     coalesce::bindings::add_model(m.def_submodule("model", "The GPU table and the time model."));
     coalesce::bindings::add_cuda(

@@ -9,6 +9,7 @@
 #include "bindings/gil.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
+#include "printable.hpp"
 
 namespace py = pybind11;
 
@@ -25,7 +26,7 @@ SimulatedModule::SimulatedModule(
       filename_(std::move(filename)),
       make_listing_(std::move(listing)) {
     module_.function_addresses = std::move(functions);
-    std::istringstream lines(source);
+    std::istringstream lines(printable(source));
     for (std::string line; std::getline(lines, line);) {
         if (line.ends_with('\r')) line.pop_back();
         source_.push_back(line);

@@ -2,6 +2,7 @@
 
 #include "cuda/library.hpp"
 #include "errors.hpp"
+#include "printable.hpp"
 
 namespace coalesce::cuda {
 
@@ -121,6 +122,7 @@ Compilation Nvrtc::compile(const std::string& source, const std::string& name,
     Compilation compilation;
     compilation.log = f.fetch(owner.program, f.log_size, f.log, "nvrtcGetProgramLog");
     drop_terminator(compilation.log);
+    compilation.log = printable(compilation.log);
     if (result != 0)
         throw CompileError(compilation.log.empty() ? f.error_string(result) : compilation.log);
     compilation.ptx = f.fetch(owner.program, f.ptx_size, f.ptx, "nvrtcGetPTX");

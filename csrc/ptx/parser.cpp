@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "printable.hpp"
 #include "ptx/constant.hpp"
 
 namespace coalesce::ptx {
@@ -87,7 +88,7 @@ void Parser::file() {
     tokens_.take();
     const uint32_t key = integer_constant(tokens_, "the file's number", UINT32_MAX);
     const Token name = tokens_.expect(Token::Kind::string, "the file's name in quotes");
-    module_.files[key] = unquoted(name.text);
+    module_.files[key] = printable(unquoted(name.text));
     while (tokens_.accept(",")) {  // these numbers are the time and the size of the file
         (void)integer_constant(tokens_, "the file's time or size", UINT64_MAX);
     }

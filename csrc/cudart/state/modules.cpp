@@ -1,15 +1,19 @@
 #include "cudart/state/modules.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
 #include "cudart/binary/jit.hpp"
 #include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
 #include "errors.hpp"
+#include "printable.hpp"
 #include "ptx/demangle.hpp"
 #include "round_up.hpp"
 #include "sass/lift.hpp"
@@ -38,6 +42,23 @@ std::string short_name(const std::string& mangled) {
         if (name[i] == ' ' && depth == 0) return name.substr(i + 1);
     }
     return name;
+}
+
+// Returns the text of a source that PTX names. PTX can name any file, also an endless device or a
+// pipe, so the text is empty if the file is not a regular file of limited size.
+std::string text_of_file(const std::string& name) {
+    constexpr off_t limit = 1 << 24;
+    const int file = ::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return "";
+    std::string text;
+    struct stat status;
+    if (::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= limit) {
+        text.resize(static_cast<size_t>(status.st_size));
+        text.resize(
+            static_cast<size_t>(std::max<ssize_t>(0, ::read(file, text.data(), text.size()))));
+    }
+    ::close(file);
+    return text;
 }
 
 }  // namespace
@@ -79,7 +100,7 @@ std::shared_ptr<const analysis::CountedCode> ModuleRecord::counted_code(
 const std::vector<std::string>& ModuleRecord::source(const std::string& file) {
     const auto [known, added] = sources_.try_emplace(file);
     if (added) {
-        std::ifstream in(file);
+        std::istringstream in(printable(text_of_file(file)));
         for (std::string line; std::getline(in, line);) known->second.push_back(line);
     }
     return known->second;

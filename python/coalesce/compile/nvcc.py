@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from coalesce._core import CompileError
+from coalesce._core import CompileError, printable
 from coalesce.compile import cache, pathfinder, program_inputs
 from coalesce.compile.binaries.executables import code_of
 from coalesce.compile.runtime_library import CLOSED, LIBRARIES, REPLACED, library, link_libraries
@@ -180,7 +180,7 @@ class _Compiler:
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
         if process.returncode != 0:
-            raise _error(self.user, (out + log).decode(errors="replace"))
+            raise _error(self.user, printable((out + log).decode(errors="replace")))
         return out, log
 
     def _more_headers(self) -> list[str]:
@@ -270,7 +270,7 @@ def _compile(
             replaced.append(error.file)
             objects.append(folder / f"{error.file.stem}.o")
             objects[-1].write_bytes(_replacement(compiler, error.file, arch))
-    text = b"".join([*logs, log]).decode(errors="replace")
+    text = printable(b"".join([*logs, log]).decode(errors="replace"))
     linked = program_inputs.linked_files(os.fsdecode(printed), folder)
     return (folder / "program").read_bytes(), text, linked
 

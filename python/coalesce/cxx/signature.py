@@ -11,7 +11,6 @@ which type a pointer points. The names and types come from the source, in this o
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -127,17 +126,13 @@ def ptx_entries(ptx: str) -> dict[str, tuple[PtxParameter, ...]]:
     return entries
 
 
-def ptx_source(ptx: str) -> str:
-    """Return the text of the source that a PTX text was compiled from.
-
-    The PTX contains the name of a file or of a notebook cell. This function reads the text of this
-    file or cell, because messages show lines of it. If the text cannot be read, return "".
-    """
+def ptx_file(ptx: str) -> str:
+    """Return the name of the file or notebook cell that a PTX text was compiled from, or ""."""
     first = re.search(r"^\s*\.loc\s+(\d+)\s", ptx, re.MULTILINE)
     if first is None:
         return ""
     named = re.search(rf'^\s*\.file\s+{first[1]}\s+"([^"\n]+)"', ptx, re.MULTILINE)
-    return "".join(linecache.getlines(named[1])) if named else ""
+    return named[1] if named else ""
 
 
 def plain_name(entry: str) -> str:

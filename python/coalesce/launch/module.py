@@ -16,13 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from coalesce._core import cuda, sim
+from coalesce._core import cuda, printable, sim
 from coalesce.arrays.devices import Device, modelled_gpu
-from coalesce.common import forks
+from coalesce.common import forks, source_files
 from coalesce.common.errors import CompileError
 from coalesce.compile import nvrtc, whole_file
 from coalesce.compile.binaries import cubin, disassembler
 from coalesce.compile.binaries.layouts import Array, Structure, comparable, of_parameters
+from coalesce.compile.device_headers import headers
 from coalesce.cxx import compiled_types, member_accesses, signature
 from coalesce.cxx.file_layout import without_kernel_bodies
 from coalesce.cxx.host_code import DeviceCode
@@ -125,6 +126,27 @@ class Module:
         contains such characters in another form.)
         """
         return self.filename if self.filename.isascii() and not self.is_ptx else ""
+
+    @property
+    def shown_source(self) -> str:
+        """The source, for messages and profiles. If it is PTX, the source of the PTX."""
+        if self.is_ptx:
+            return "\n".join(self.lines_of(signature.ptx_file(self.source)))
+        return printable(self.source)
+
+    def lines_of(self, file: str) -> list[str]:
+        """Return the lines of a file that the compiled code names. [] if they may not be shown."""
+        return source_files.lines_of(file) if self.may_show(file) else []
+
+    def may_show(self, file: str) -> bool:
+        """Return whether reports may show lines of a file that the compiled code names.
+
+        The user gave the files in the folders of the options. PTX may name any other file.
+        """
+        folders = headers.folders_of(self.options)
+        if not self.is_ptx:
+            folders += map(Path, nvrtc.include_folders())
+        return source_files.is_given(file, folders)
 
     def compiled(self, device: Device) -> nvrtc.Compiled:
         """Compile the source for a device, and return the PTX and the machine code.
@@ -245,10 +267,9 @@ class Module:
         """Return an object such as `program` returns. It has its own copy of the variables."""
         # The program needs the text of the source, because messages quote its lines.
         compiled = self.compiled(device)
-        text = signature.ptx_source(compiled.ptx) if self.is_ptx else self.source
         return sim.SimulatedModule(
             compiled.ptx,
-            text,
+            self.shown_source,
             self.disassembly(device),
             cubin.functions(compiled.cubin),
             self.file_in_ptx,

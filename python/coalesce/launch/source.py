@@ -48,7 +48,7 @@ def _folder_error(path: Path) -> ValueError:
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
-    """Return the text of a file, and the options for including files beside it."""
+    """Return the text of a file, and the options for reading files beside it."""
     if path.is_dir():
         raise _folder_error(path)
     with path.open("rb") as file:  # a device such as /dev/zero has no end
@@ -61,7 +61,9 @@ def _read(path: Path) -> tuple[str, list[str]]:
         raise ValueError(f"the file {path} is machine code; `source` must be CUDA C++ or PTX")
     text = _decoded(content)
     folder = path.resolve().parent
-    return text, [f"-I{folder}"] if _includes_neighbours(text, folder) else []
+    # PTX names the file that it was compiled from, and messages show lines of it.
+    beside = signature.is_ptx(text) or _includes_neighbours(text, folder)
+    return text, [f"-I{folder}"] if beside else []
 
 
 def _decoded(content: bytes) -> str:

@@ -6,7 +6,6 @@ If the device is a GPU, this GPU also runs and times the kernel.
 from __future__ import annotations
 
 import functools
-import linecache
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coalesce._core import ops
+from coalesce._core import ops, printable
 from coalesce.arrays import devices
 from coalesce.arrays.devices import Device
 from coalesce.arrays.pointer import Pointer, whole_of
@@ -187,9 +186,9 @@ def _source(kernel: BaseKernel, counted: counting.Counted) -> str:
     Line numbers of the profile refer to this text.
     """
     if kernel.is_ptx and counted.has_lines:
-        counts = counted.counts
-        return "".join(linecache.getlines(counts.files.get(counts.source_file, "")))
-    return kernel.source
+        file = counted.counts.files.get(counted.counts.source_file, "")
+        return "\n".join(kernel.module.lines_of(file))
+    return printable(kernel.source)
 
 
 def _instructions(launch: Launch, counted: counting.Counted) -> grouping.Instructions:
@@ -207,6 +206,7 @@ def _instructions(launch: Launch, counted: counting.Counted) -> grouping.Instruc
         [parameter.name for parameter in kernel.signature.parameters],
         counted.exemplars,
         widths,
+        {file for file in counts.files.values() if kernel.module.may_show(file)},
     )
 
 

@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from coalesce.common import source_files
 from coalesce.compile import cache, nvcc
 from coalesce.compile.binaries import executables
 
@@ -97,5 +98,4 @@ def _content(path: str) -> bytes:
 
 def _sources(ptx: str) -> str:
     """Return the text of the source files that the PTX names. It has the names of parameters."""
-    paths = (Path(name) for name in _FILE.findall(ptx))
-    return "\n".join(path.read_text(errors="replace") for path in paths if path.is_file())
+    return "\n".join(line for name in _FILE.findall(ptx) for line in source_files.lines_of(name))

@@ -15,6 +15,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.arrays import devices
+from coalesce.common import source_files
 from coalesce.compile import nvrtc
 from coalesce.cxx import signature
 from coalesce.launch.kernel import CompiledKernel
@@ -22,6 +23,14 @@ from coalesce.launch.launch import Launch
 from coalesce.launch.module import CompiledModule
 from coalesce.profiling import Profile
 from coalesce.profiling import run as profiling_run
+
+
+class _ProgramModule(CompiledModule):
+    """A module of a program, which itself could read any file."""
+
+    def may_show(self, file: str) -> bool:
+        del file
+        return True
 
 
 def profile(folder: Path, gpu: str) -> Profile:
@@ -60,20 +69,19 @@ def profile(folder: Path, gpu: str) -> Profile:
     return profiling_run.of_launch(launch, settings, f"{record['name']}{number}")[0]
 
 
-def _module(folder: Path, arch: int, file: str) -> CompiledModule:
+def _module(folder: Path, arch: int, file: str) -> _ProgramModule:
     return _made(
         (folder / "module.ptx").read_text(), (folder / "module.cubin").read_bytes(), arch, file
     )
 
 
 @lru_cache(maxsize=8)
-def _made(ptx: str, machine: bytes, arch: int, file: str) -> CompiledModule:
-    path = Path(file)
-    source = path.read_text(errors="replace") if file and path.is_file() else ""
+def _made(ptx: str, machine: bytes, arch: int, file: str) -> _ProgramModule:
+    source = "\n".join(source_files.lines_of(file)) if file else ""
     compiled = nvrtc.Compiled(ptx, machine or None, "", {}, f"sm_{arch}")
     # The program has already run. If it read outside an array, that must not stop the profile (see
     # sim::OutsideReads).
-    return CompiledModule(source, path.name or "program", compiled, {"outside_reads": True})
+    return _ProgramModule(source, Path(file).name or "program", compiled, {"outside_reads": True})
 
 
 def _arguments(program: sim.SimulatedModule, entry: str, content: bytes) -> list[bytes]:

@@ -11,7 +11,7 @@ import numpy as np
 from coalesce._core import sim
 from coalesce.common import geometry, require, words
 from coalesce.common.errors import LaunchError
-from coalesce.cxx import declarations, signature
+from coalesce.cxx import declarations
 from coalesce.launch import simulated
 from coalesce.launch.arguments import HostArray
 from coalesce.simulate import dependencies
@@ -211,7 +211,7 @@ class Stepper:
         rows = self._session.listing()
         self._listing = [step_names.ListedInstruction(*r[:9], dict(r[9]), r[10]) for r in rows]
         self._file = self._session.source_file
-        text = signature.ptx_source(self.kernel.source) if self.kernel.is_ptx else self.source
+        text = self.kernel.module.shown_source
         self._lines = declarations.lines_of(text)
         self._names = step_names.variables_of(text, self.kernel.options, self._file, self._listing)
         self._events: Trace | None = None

@@ -6,12 +6,12 @@ for each source line. A `Line` has an `Access` for each array that the line load
 
 from __future__ import annotations
 
-import linecache
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from coalesce.common import source_files
 from coalesce.common.forks import cached_property
 from coalesce.cxx.declarations import lines_of
 from coalesce.profiling.patterns.examples import Example, Examples, distinct, examples, typical
@@ -59,6 +59,7 @@ class Instructions(Sequence[Instruction]):
         parameters: Sequence[str],
         trace: Trace | None,
         ptx_widths: Mapping[int, int] | None = None,
+        shown_files: Iterable[str] = (),
     ) -> None:
         """Take the counts of a launch.
 
@@ -67,7 +68,10 @@ class Instructions(Sequence[Instruction]):
         `ptx_widths` is a dict from a line of the PTX to the bytes that its instruction accesses in
         each lane. If the machine instruction of this line accesses more bytes, the assembler has
         merged several PTX instructions into one.
+
+        `shown_files` are the other files whose lines may be shown (see `Module.may_show`).
         """
+        self.shown_files = frozenset(shown_files)
         names = [c for c in _COUNTERS if c in table]
         columns = (*names, "opcode", "space", "kind", "line", "ptx_line", "width")
         self.column: dict[str, list[Any]] = {name: table[name].tolist() for name in columns}
@@ -145,14 +149,16 @@ def lines(
     for index, (file, line) in enumerate(zip(column["file"], column["line"], strict=True)):
         if executed[index]:
             by_place.setdefault((file if line else "", line), []).append(index)
-    text = lines_of(source)
+    texts = {"": lines_of(source)}
     of_shared = _of_shared_arrays(rows)
     listed = []
     # Line 0 means that the line is not known. It comes after all lines of the kernel's own file,
     # and the lines of other files come last.
     for file, number in sorted(by_place, key=lambda at: (at[0] != "", at[0], at[1] == 0, at[1])):
         group = by_place[file, number]
-        written = _text_of(file, number, text)
+        if file not in texts:
+            texts[file] = source_files.lines_of(file) if file in rows.shown_files else []
+        written = texts[file][number - 1] if 0 < number <= len(texts[file]) else ""
         accessing = [rows[index] for index in group if rows.accesses[index]]
         accesses = _accesses(accessing, written, totals)
         accesses = _with_sentences(accesses, of_shared, advise)
@@ -282,11 +288,3 @@ def _sum(items: Iterable[Any], name: str) -> int:
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
-
-
-def _text_of(file: str, number: int, own: Sequence[str]) -> str:
-    if number == 0:
-        return ""
-    if file == "":
-        return own[number - 1] if number <= len(own) else ""
-    return linecache.getline(file, number).rstrip("\n")
