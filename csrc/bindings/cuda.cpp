@@ -10,6 +10,7 @@
 #include "bindings/bindings.hpp"
 #include "bindings/dlpack.hpp"
 #include "bindings/gil.hpp"
+#include "bindings/gpu_calls.hpp"
 #include "bindings/launcher.hpp"
 #include "cuda/device.hpp"
 #include "cuda/launch/cublas.hpp"
@@ -441,9 +442,14 @@ void add_launches(py::module_& m) {
         .def(
             "enqueue",
             [](cuda::PlannedCall& call, const std::vector<cuda::Address>& addresses) {
-                call.enqueue(addresses);
+                call.enqueue(addresses, nullptr);
             },
             py::arg("addresses"), py::call_guard<ReleasedGil>());
+    Class<GpuCalls>(m, "GpuCalls", "Runs operations on GPU arrays by their plans.")
+        .def(py::init<py::object, py::object>(), py::arg("make"), py::arg("describe"))
+        .def("run", &GpuCalls::run, py::arg("operation"), py::arg("arrays"), py::arg("options"),
+             py::arg("device"), "-> the result; None if there is no plan for the call.")
+        .def("clear", &GpuCalls::clear);
     m.def("enough_runs", &cuda::enough_runs, py::arg("times_ms"));
     m.def(
         "spread", [](std::vector<double> times_ms) { return cuda::summarize(times_ms).spread; },

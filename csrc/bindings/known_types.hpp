@@ -16,7 +16,7 @@ namespace coalesce::bindings {
 // A cache of what the launcher knows about Python types. It lives as long as the process.
 class KnownTypes {
   public:
-    enum class Kind : uint8_t { other, device_array, cupy, torch };
+    enum class Kind : uint8_t { other, device_array, cupy, torch, numpy };
 
     static KnownTypes& get() {
         // The cache is never destroyed, because the interpreter may end later.
@@ -44,6 +44,7 @@ class KnownTypes {
         if (module && PyUnicode_Check(module.ptr())) {
             const auto name = pybind11::cast<std::string>(module);
             if (name.rfind("cupy", 0) == 0) kind = Kind::cupy;
+            if (name == "numpy" || name.rfind("numpy.", 0) == 0) kind = Kind::numpy;
             if (name == "torch" || name.rfind("torch.nn.parameter", 0) == 0) kind = Kind::torch;
         }
         Py_INCREF(type);

@@ -8,9 +8,8 @@
 // cases, the launcher passes the whole call to `fallback`. This Python function copies and converts
 // arguments and explains errors. It can do so because nothing has been launched yet.
 //
-// Other libraries are never imported. Their arrays are recognized by the module of their type, and
-// only public attributes are used. The launch uses the requested stream, or the current stream of
-// the arrays' library. If two different streams are involved, the fallback handles the call.
+// The launch uses the requested stream, or the current stream of the arrays' library. If two
+// different streams are involved, the fallback handles the call.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -26,7 +25,7 @@
 #include <vector>
 
 #include "bindings/gil.hpp"
-#include "bindings/known_types.hpp"
+#include "bindings/gpu_arrays.hpp"
 #include "bindings/scalars.hpp"
 #include "cuda/launch/launch.hpp"
 #include "errors.hpp"
@@ -61,97 +60,6 @@ struct LauncherObject {
 
 namespace launcher {
 
-// The names of attributes. They are interned once.
-struct Names {
-    PyObject* address = PyUnicode_InternFromString("_address");
-    PyObject* code = PyUnicode_InternFromString("_code");
-    PyObject* ordinal = PyUnicode_InternFromString("_ordinal");
-    PyObject* generation = PyUnicode_InternFromString("_generation");
-    PyObject* data = PyUnicode_InternFromString("data");
-    PyObject* ptr = PyUnicode_InternFromString("ptr");
-    PyObject* device_id = PyUnicode_InternFromString("device_id");
-    PyObject* dtype = PyUnicode_InternFromString("dtype");
-    PyObject* c_contiguous = PyUnicode_InternFromString("_c_contiguous");
-    PyObject* is_cuda = PyUnicode_InternFromString("is_cuda");
-    PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
-    PyObject* is_contiguous = PyUnicode_InternFromString("is_contiguous");
-    PyObject* get_device = PyUnicode_InternFromString("get_device");
-
-    static const Names& get() {
-        static const auto* names = new Names;
-        return *names;
-    }
-};
-
-// A reference that this object owns until the end of the scope. It is null after a failed call.
-class Owned {
-  public:
-    explicit Owned(PyObject* object) : object_(object) {}
-    ~Owned() { Py_XDECREF(object_); }
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    explicit operator bool() const { return object_ != nullptr; }
-    [[nodiscard]] PyObject* get() const { return object_; }
-
-  private:
-    PyObject* object_;
-};
-
-inline bool as_unsigned(PyObject* object, uint64_t& value) {
-    if (object == nullptr || !PyLong_Check(object)) return false;
-    value = PyLong_AsUnsignedLongLong(object);
-    return value != static_cast<uint64_t>(-1) || PyErr_Occurred() == nullptr;
-}
-
-inline bool attribute(PyObject* object, PyObject* name, uint64_t& value) {
-    const Owned result(PyObject_GetAttr(object, name));
-    return as_unsigned(result.get(), value);
-}
-
-// The properties of a GPU array of any library that a launch needs.
-struct GpuArray {
-    uint64_t address = 0;
-    uint64_t ordinal = 0;
-    ScalarMask mask = 0;
-};
-
-// Reads an attribute in __slots__ of DeviceArray directly from the place where Python stores it.
-// This takes a quarter of the time of a look-up by name.
-class Slot {
-  public:
-    Slot(PyTypeObject* type, PyObject* name) : name_(name) {
-        const Owned descriptor(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-        PyErr_Clear();
-        if (!descriptor || !Py_IS_TYPE(descriptor.get(), &PyMemberDescr_Type)) return;
-        const PyMemberDef* member =
-            reinterpret_cast<const PyMemberDescrObject*>(descriptor.get())->d_member;
-        if (member->type == T_OBJECT_EX) offset_ = member->offset;
-    }
-    bool read(PyObject* object, uint64_t& value) const {
-        if (offset_ == 0) return attribute(object, name_, value);
-        return as_unsigned(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset_),
-                           value);
-    }
-
-  private:
-    PyObject* name_;
-    Py_ssize_t offset_ = 0;  // 0 if the attribute is not such a slot
-};
-
-// The attributes of a DeviceArray that a launch reads.
-struct DeviceArraySlots {
-    Slot address, code, ordinal, generation;
-
-    // `type` is the class DeviceArray, also in later calls.
-    static const DeviceArraySlots& get(PyTypeObject* type) {
-        static const auto* slots = new DeviceArraySlots{{type, Names::get().address},
-                                                        {type, Names::get().code},
-                                                        {type, Names::get().ordinal},
-                                                        {type, Names::get().generation}};
-        return *slots;
-    }
-};
-
 inline bool read_device_array(PyObject* array, const LaunchPlan& plan, GpuArray& gpu_array) {
     const DeviceArraySlots& slots = DeviceArraySlots::get(Py_TYPE(array));
     uint64_t code = 0, generation = 0;
@@ -164,59 +72,13 @@ inline bool read_device_array(PyObject* array, const LaunchPlan& plan, GpuArray&
 }
 
 inline bool read_cupy_array(PyObject* array, const LaunchPlan& plan, GpuArray& gpu_array) {
-    const Names& names = Names::get();
-    const Owned contiguous(PyObject_GetAttr(array, names.c_contiguous));
-    if (contiguous.get() != Py_True) return false;
-    const Owned data(PyObject_GetAttr(array, names.data));
-    const Owned dtype(PyObject_GetAttr(array, names.dtype));
-    if (!data || !dtype || !attribute(data.get(), names.ptr, gpu_array.address)) return false;
-    gpu_array.mask = KnownTypes::get().mask_of(dtype.get());
-    return plan.one_gpu || attribute(data.get(), names.device_id, gpu_array.ordinal);
+    const Owned contiguous(PyObject_GetAttr(array, Names::get().c_contiguous));
+    return contiguous.get() == Py_True && read_cupy_memory(array, !plan.one_gpu, gpu_array);
 }
 
 inline bool read_torch_tensor(PyObject* tensor, const LaunchPlan& plan, GpuArray& gpu_array) {
-    const Names& names = Names::get();
-    const Owned on_gpu(PyObject_GetAttr(tensor, names.is_cuda));
-    if (on_gpu.get() != Py_True) return false;
-    const Owned contiguous(PyObject_CallMethodNoArgs(tensor, names.is_contiguous));
-    if (contiguous.get() != Py_True) return false;
-    const Owned address(PyObject_CallMethodNoArgs(tensor, names.data_ptr));
-    const Owned dtype(PyObject_GetAttr(tensor, names.dtype));
-    if (!dtype || !as_unsigned(address.get(), gpu_array.address)) return false;
-    gpu_array.mask = KnownTypes::get().mask_of(dtype.get());
-    if (plan.one_gpu) return true;
-    const Owned device(PyObject_CallMethodNoArgs(tensor, names.get_device));
-    return as_unsigned(device.get(), gpu_array.ordinal);
-}
-
-// Sets `stream` to the handle of a library's current stream. The handle 0 is the legacy default
-// stream, for which libraries also use 1.
-inline bool current_stream(KnownTypes::Kind library, int ordinal, uint64_t& stream) {
-    static PyObject* of_cupy = nullptr;
-    static PyObject* of_torch = nullptr;
-    PyObject*& function = library == KnownTypes::Kind::cupy ? of_cupy : of_torch;
-    if (function == nullptr) {
-        PyObject* modules = PyImport_GetModuleDict();
-        if (library == KnownTypes::Kind::cupy) {
-            PyObject* module = PyDict_GetItemString(modules, "cupy.cuda");
-            if (module != nullptr) function = PyObject_GetAttrString(module, "get_current_stream");
-        } else {
-            PyObject* module = PyDict_GetItemString(modules, "torch._C");
-            if (module != nullptr)
-                function = PyObject_GetAttrString(module, "_cuda_getCurrentRawStream");
-        }
-        if (function == nullptr) return false;
-    }
-    if (library == KnownTypes::Kind::cupy) {
-        const Owned result(PyObject_CallNoArgs(function));
-        if (!result || !attribute(result.get(), Names::get().ptr, stream)) return false;
-    } else {
-        const Owned number(PyLong_FromLong(ordinal));
-        const Owned result(PyObject_CallOneArg(function, number.get()));
-        if (!as_unsigned(result.get(), stream)) return false;
-    }
-    if (stream == 1) stream = 0;
-    return true;
+    const Owned contiguous(PyObject_CallMethodNoArgs(tensor, Names::get().is_contiguous));
+    return contiguous.get() == Py_True && read_torch_memory(tensor, !plan.one_gpu, gpu_array);
 }
 
 template <class Integer>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <stdexcept>
 
 namespace coalesce::cuda {
 
@@ -27,11 +28,12 @@ struct Addresses {
 void launch_at(Function& function, const Geometry& geometry,
                const std::vector<PlannedCall::Argument>& arguments, const Addresses& places,
                Stream stream) {
+    // The values are on the stack, so a launch allocates no memory. The driver allows 4 KB.
     struct alignas(64) Value {
         std::array<char, 128> bytes;
     };
-    std::vector<Value> values(arguments.size());
-    std::vector<void*> addresses(arguments.size());
+    std::array<Value, PlannedCall::most_arguments> values;
+    std::array<void*, PlannedCall::most_arguments> addresses;
     for (size_t i = 0; i < arguments.size(); ++i) {
         const PlannedCall::Argument& argument = arguments[i];
         char* const value = values[i].bytes.data();
@@ -67,6 +69,9 @@ void PlannedCall::to_host(size_t array, size_t at, size_t place, size_t bytes) {
 
 void PlannedCall::launch(std::shared_ptr<Function> function, const Geometry& geometry,
                          std::vector<Argument> arguments) {
+    if (arguments.size() > most_arguments)
+        throw std::invalid_argument("a planned launch has at most " +
+                                    std::to_string(most_arguments) + " arguments");
     steps_.push_back(
         {Step::Kind::launch, 0, 0, 0, 0, std::move(function), geometry, std::move(arguments)});
 }
@@ -116,11 +121,21 @@ void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
     }
 }
 
-void PlannedCall::enqueue(std::span<const Address> arrays) {
-    const std::shared_ptr<Memory> workspace = device_.allocate(workspace_, what_);
-    const Addresses places{.workspace = workspace->address(), .arrays = arrays};
+void PlannedCall::enqueue(std::span<const Address> arrays, Stream stream) {
+    std::shared_ptr<Memory> workspace;
+    Addresses places{.arrays = arrays};
+    if (workspace_ > 0) {
+        workspace = device_.allocate(workspace_, what_);
+        places.workspace = workspace->address();
+        if (stream != nullptr) {
+            // Earlier work on the default stream may still use this memory, and later work on the
+            // default stream must not use it too early.
+            device_.order(nullptr, stream);
+            workspace->used_elsewhere();
+        }
+    }
     for (const Planned& step : steps_)
-        launch_at(*step.function, step.geometry, step.arguments, places, nullptr);
+        launch_at(*step.function, step.geometry, step.arguments, places, stream);
 }
 
 }  // namespace coalesce::cuda

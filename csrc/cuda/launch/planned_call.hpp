@@ -7,7 +7,7 @@
 //
 // A call also needs device memory for copies of the host arrays and for intermediate results. This
 // memory is one allocation, called the workspace. It is taken from the pool at the start of the
-// call and returned to the pool at the end.
+// call and returned to the pool at the end. A call that needs none takes none.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,7 @@ class PlannedCall {
         size_t offset;
     };
     static constexpr size_t in_workspace = ~size_t{0};
+    static constexpr size_t most_arguments = 24;  // of a launch
 
     // The value of a kernel's parameter: bytes, the address of a place, or a tensor map of a matrix
     // at a place.
@@ -70,9 +71,10 @@ class PlannedCall {
     // Executes the steps with host arrays, and waits for the results. Throws LaunchError.
     void run(std::span<char* const> arrays, const Waiting& waiting);
 
-    // Enqueues the launches with GPU arrays on the default stream, and does not wait. Throws
-    // LaunchError.
-    void enqueue(std::span<const Address> arrays);
+    // Enqueues the launches with GPU arrays on a stream, and does not wait. Throws LaunchError.
+    void enqueue(std::span<const Address> arrays, Stream stream);
+
+    [[nodiscard]] Device& device() const { return device_; }
 
   private:
     struct Planned {

@@ -9,7 +9,7 @@ kernels do the arithmetic.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,17 +100,27 @@ class DeviceArray:
         device: str | Device | None = None,
     ) -> DeviceArray:
         """Make an uninitialised array, as `coalesce.empty` does."""
+        return cls.maker(shape, dtype, device)()
+
+    @classmethod
+    def maker(
+        cls, shape: int | Sequence[int], dtype: Any, device: str | Device | None
+    ) -> Callable[[], DeviceArray]:
+        """Return a function that makes uninitialised arrays. The arguments are checked here."""
         chosen = devices.resolve(device)
         dims = require.shape("shape", shape)
         dtype = dtypes.number_type(dtype)
         size = dtypes.bytes_of(dims, dtype)
         if chosen.kind == "sim":
-            memory = SimulatedMemory(dims, dtype, chosen.name)
-            memory.undefine()
-            return cls(memory, dims, dtype, 0)
-        opened = _cuda.Device(chosen.ordinal)
-        allocated = opened.allocate(size, f"an array of shape {dims}, {dtype}")
-        return cls(allocated, dims, dtype, opened.generation)
+
+            def simulated() -> DeviceArray:
+                memory = SimulatedMemory(dims, dtype, chosen.name)
+                memory.undefine()
+                return cls(memory, dims, dtype, 0)
+
+            return simulated
+        opened, what = _cuda.Device(chosen.ordinal), f"an array of shape {dims}, {dtype}"
+        return lambda: cls(opened.allocate(size, what), dims, dtype, opened.generation)
 
     @property
     def ndim(self) -> int:

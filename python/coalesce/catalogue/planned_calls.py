@@ -9,6 +9,9 @@ all calls with the same shapes, layouts and options execute it, in C++
 `_Planner` makes a plan. It calls the function of the operation with arrays that have made-up
 addresses. Launches are only recorded, not executed.
 
+For GPU arrays, `cuda.GpuCalls` finds the plan, binds the arrays to it and enqueues the launches, in
+C++ (csrc/bindings/gpu_calls.hpp). It calls Python only to make a plan.
+
 For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
 slabs. While the GPU multiplies one slab, the next slabs of `a` are copied to the GPU, and earlier
 slabs of the result are copied back. Products of GPU arrays are not divided. The kernel for a slab
@@ -43,12 +46,11 @@ from coalesce.launch.tensor_map import TensorMap
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 _OPTION_TYPES = frozenset((str, int, float, type(None)))
-_CODES = ("f4", "f8")  # the same types, as the attribute `code` of a GpuArray
 _MOST_PLANS = 256
 _ALIGNMENT = 256  # each array in a workspace begins at a multiple of this number of bytes
-# During planning, arrays have made-up addresses. The workspace begins at _BASE, and the caller's
-# GPU array number i begins at (i + 2) * _BASE. Kernels load up to 16 bytes at once, and these
-# addresses are multiples of 16. So a call has a plan only if the real addresses are, too.
+# During planning, arrays have made-up addresses. The workspace begins at _BASE. The caller's GPU
+# array number i begins at (i + 2) * _BASE, plus the remainder of its address modulo _LOAD. Kernels
+# load up to 16 bytes at once, so this remainder decides whether an array must be copied first.
 _BASE = 1 << 40
 _LOAD = 16
 # The number of rows of a slab is a multiple of this number, the height of the kernels' tiles.
@@ -82,13 +84,15 @@ def run(
     A call can be planned under these conditions:
 
     - It runs on a GPU.
-    - All arrays are contiguous, with the dtype float32 or float64 in this machine's byte order.
-    - Either all arrays are NumPy arrays, or all are GPU arrays.
-    - All earlier work on the GPU arrays is done, or runs on the default stream.
+    - All arrays have the dtype float32 or float64 in this machine's byte order.
+    - Either all arrays are contiguous NumPy arrays, or all are GPU arrays with one current stream.
+    - A GPU array `out` is contiguous and does not overlap another array.
     """
+    result = _gpu_calls.run(operation, tuple(arrays), options, device)
+    if result is not None:
+        return result, device
     out, c = options["out"], options.get("c")
     operands = tuple(arrays) if c is None else (*arrays, c)
-    passed = operands if out is None else (*operands, out)
     rest = []
     for name, value in options.items():
         if name != "out" and name != "c":
@@ -96,10 +100,7 @@ def run(
             if type(value) not in _OPTION_TYPES:
                 return None, device
             rest.append(value)
-    key = (operation, out is None, c is None, *rest)
-    if type(passed[0]) is np.ndarray or any(type(array) is np.ndarray for array in passed[1:]):
-        return _on_host_arrays(key, operands, options, device)
-    return _on_gpu_arrays(key, operands, options, device)
+    return _on_host_arrays((operation, out is None, c is None, *rest), operands, options, device)
 
 
 def _on_host_arrays(
@@ -137,37 +138,6 @@ def _on_host_arrays(
     return result, chosen
 
 
-def _on_gpu_arrays(
-    key: tuple[Any, ...], operands: tuple[Any, ...], options: Mapping[str, Any], device: Any
-) -> tuple[Any, Any]:
-    """Run a call with GPU arrays, as `run` does. If there is an array `c`, `operands` has it."""
-    out = options["out"]
-    gpu_arrays = []
-    for array in operands if out is None else (*operands, out):
-        gpu_array = _gpu_array(array)
-        if gpu_array is None:
-            return None, device
-        gpu_arrays.append(gpu_array)
-    if out is not None and (
-        gpu_arrays[-1].read_only or not gpu_arrays[-1].contiguous or _overlaps(gpu_arrays)
-    ):
-        return None, device
-    chosen = devices.resolve(device, operands)
-    if chosen.kind != "cuda" or any(array.ordinal != chosen.ordinal for array in gpu_arrays):
-        return None, chosen
-    key = (*key, chosen.name, *((array.shape, array.strides, array.code) for array in gpu_arrays))
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _remember(key, _planned_on_gpu(key[0], gpu_arrays, dict(options), chosen))
-    addresses = [array.address for array in gpu_arrays]
-    if out is not None:
-        plan.call.enqueue(addresses)
-        return out, chosen
-    result = DeviceArray.empty(plan.shape, plan.dtype, device=chosen)
-    plan.call.enqueue([*addresses, result._address])
-    return foreign.to_library_of(operands[0], result), chosen
-
-
 def _remember(key: Any, plan: _Plan) -> _Plan:
     """Keep a plan for later calls, and return it."""
     _plans[key] = plan
@@ -182,29 +152,41 @@ def _can_be_planned(array: np.ndarray[Any, Any]) -> bool:
     return dtype in _DTYPES and dtype.isnative and array.flags.forc and array.size > 0
 
 
-def _gpu_array(array: Any) -> GpuArray | None:
-    """Return the description of a GPU array, or None if a call with this array has no plan."""
+def _described(array: Any) -> GpuArray | None:
+    """Return the description of a GPU array, or None if there is none."""
     try:
-        description = foreign.find_gpu_array(array)
+        return foreign.find_gpu_array(array)
     except (TypeError, ValueError, LaunchError):
         return None  # the call without a plan raises the error and names the argument
-    if (
-        description is None
-        or description.code not in _CODES
-        or 0 in description.shape
-        or description.address % _LOAD
-    ):
-        return None
-    if description.stream not in (None, 0, foreign.LEGACY_STREAM):
-        return None
-    return description if description.contiguous or description.T.contiguous else None
 
 
-def _overlaps(arrays: Sequence[GpuArray]) -> bool:
-    """Return whether the last array shares memory with another array."""
-    low, high = arrays[-1].span()
-    spans = [array.span() for array in arrays[:-1]]
-    return any(low < end and begin < high for begin, end in spans)
+def _gpu_plan(
+    operation: str, arrays: Sequence[Any], options: Mapping[str, Any], device: Any
+) -> tuple[Any, tuple[int, ...], np.dtype[Any], Callable[[Any], Any]] | None:
+    """Make a plan for a call with GPU arrays. If the call cannot be planned, return None.
+
+    The result has the `cuda.PlannedCall`, the shape and the dtype of the call's result, and a
+    function that makes an array for the result. The argument of this function is the first operand.
+    """
+    passed = [*arrays, *(x for x in (options.get("c"), options["out"]) if x is not None)]
+    described = list(map(_described, passed))
+    gpu_arrays = [x for x in described if x is not None and all(step >= 0 for step in x.strides)]
+    chosen = devices.resolve(device, arrays)
+    if chosen.kind != "cuda" or any(x.ordinal != chosen.ordinal for x in gpu_arrays):
+        return None
+    if len(gpu_arrays) < len(passed):
+        return None
+    plan = _planned_on_gpu(operation, gpu_arrays, dict(options), chosen)
+    make = DeviceArray.maker(plan.shape, plan.dtype, chosen)
+
+    def empty(model: Any) -> Any:
+        made = make()
+        return made if type(model) is DeviceArray else foreign.to_library_of(model, made)
+
+    return plan.call, plan.shape, plan.dtype, empty
+
+
+_gpu_calls = cuda.GpuCalls(_gpu_plan, _described)
 
 
 class _Waiting:
@@ -229,21 +211,12 @@ class _Waiting:
             self._context.__exit__(None, None, None)
 
 
-def _place(array: GpuArray) -> Any:
-    """Return the place of an array in the form that `cuda.PlannedCall` takes.
-
-    For an array in the workspace, this is its offset there. Otherwise it is a pair: the number of
-    the caller's GPU array, and an offset in this array.
-    """
-    number, offset = divmod(array.address, _BASE)
-    return offset if number == 1 else (number - 2, offset)
-
-
 class _Planner:
     """Records the steps of a call, and assigns memory of the workspace to each array."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, begins: Sequence[int] = ()) -> None:
         self._device = device
+        self._begins = begins  # the made-up addresses of the caller's GPU arrays
         self._steps: list[tuple[str, tuple[Any, ...]]] = []
         self._end = 0  # the number of bytes of the workspace that are in use
         self.size = 0  # the largest value of `_end` so far: the size of the workspace
@@ -257,6 +230,17 @@ class _Planner:
         strides = c_strides(shape, dtype.itemsize)
         ordinal = self._device.ordinal
         return GpuArray(_BASE + begin, shape, strides, dtype.str[1:], ordinal, None, False, self)
+
+    def _place(self, array: GpuArray) -> Any:
+        """Return the place of an array in the form that `cuda.PlannedCall` takes.
+
+        For an array in the workspace, this is its offset there. Otherwise it is a pair: the number
+        of the caller's GPU array, and an offset in this array.
+        """
+        number = array.address // _BASE - 2
+        return (
+            array.address - _BASE if number < 0 else (number, array.address - self._begins[number])
+        )
 
     def mark(self) -> int:
         """Return the number of bytes of the workspace that are in use.
@@ -295,7 +279,7 @@ class _Planner:
                 assert isinstance(matrix, GpuArray)
                 arguments.append(
                     (
-                        _place(matrix),
+                        self._place(matrix),
                         value.element,
                         value.shape,
                         value.row_bytes,
@@ -304,7 +288,7 @@ class _Planner:
                     )
                 )
             elif isinstance(value, GpuArray):
-                arguments.append(_place(value))
+                arguments.append(self._place(value))
             else:
                 arguments.append(value)
         step = function, launch.grid, launch.block, launch.shared_bytes, arguments
@@ -371,7 +355,12 @@ def _planned_on_gpu(
     `arrays` are the operands, then `c` and `out`, if the caller passed them. Without `out`, a call
     with the plan needs one more array: the result.
     """
-    numbered = [replace(x, address=(i + 2) * _BASE, owner=None) for i, x in enumerate(arrays)]
+    begins = [(i + 2) * _BASE + x.address % _LOAD for i, x in enumerate(arrays)]
+    if options["out"] is None:
+        begins.append((len(arrays) + 2) * _BASE)  # the result, which is aligned
+    numbered = [
+        replace(x, address=begin, owner=None) for x, begin in zip(arrays, begins, strict=False)
+    ]
     places = list(numbered)
     if options["out"] is not None:
         options["out"] = places.pop()
@@ -380,14 +369,14 @@ def _planned_on_gpu(
     function = OPERATIONS[operation].function
 
     def planned(out: GpuArray | None) -> tuple[_Planner, GpuArray]:
-        planner = _Planner(device)
+        planner = _Planner(device, begins)
         how = {"device": device, "launcher": planner.launch, "scratch": planner.place}
         result, _ = function(*places, **{**options, "out": out}, **how)
         return planner, result
 
     planner, result = planned(options["out"])
     if options["out"] is None:  # now the shape and dtype of the result are known: plan again
-        out = replace(result, address=(len(arrays) + 2) * _BASE)
+        out = replace(result, address=begins[-1])
         planner, result = planned(out)
     call = planner.call(f"scratch memory of {operation}")
     return _Plan(call, result.shape, result.dtype)

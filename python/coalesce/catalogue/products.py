@@ -87,7 +87,7 @@ def run_matmul(
     if not k and _is_prepared(entry):  # there is nothing to prepare
         entry, tile = catalogue.find("matmul", "tiled"), 0
     if m and n:
-        unread = run.scratch((1,), dtype)
+        unread = run.unread(dtype, written)
         others = [x for x in (addend, target) if x is not None]
         factors = _factors(run, entry, left, right, others) if k else {"a": unread, "b": unread}
         with np.errstate(over="ignore"):  # a scalar beyond float32 becomes an infinity, as in BLAS

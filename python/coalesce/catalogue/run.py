@@ -187,6 +187,13 @@ class Run:
             return np.empty(shape, dtype)
         return DeviceArray.empty(shape, dtype, device=self.device)
 
+    def unread(self, dtype: np.dtype[Any], instead: Any) -> Any:
+        """Return an array for an argument that the kernel does not read.
+
+        If the call is planned, it is `instead`, another array of the call, which needs no memory.
+        """
+        return self.scratch((1,), dtype) if self._scratch is None else instead
+
     def ready(self, operand: Operand, alignment: int = 1) -> Any:
         """Return an array in C order with the values of an operand.
 

@@ -241,20 +241,23 @@ TEST(PlannedCall, LaunchesWriteASmallResultToPinnedMemory) {
 
 TEST(PlannedCall, LaunchesWithGpuArrays) {
     constexpr size_t bytes = 400;
-    const auto scale = std::make_shared<Function>(device(), "image", "scale");
+    auto scale = std::make_shared<Function>(device(), "image", "scale");
     const float factor = 3;
     const int n = 50;
     PlannedCall call(device(), bytes, "test", {});
-    call.launch(scale, {},
+    // The call owns the kernel, whatever becomes of the caller's reference.
+    call.launch(std::move(scale), {},
                 {{{}, PlannedCall::Place{1, 100}, {}, {}},
                  {std::string(reinterpret_cast<const char*>(&factor), 4), {}, {}, {}},
                  {std::string(reinterpret_cast<const char*>(&n), 4), {}, {}, {}}});
     std::vector<float> x(100, 1.0f);
-    for (int run = 0; run < 2; ++run) {  // with other arrays each time
+    Stream other_stream = nullptr;
+    device().driver().stream_create(&other_stream, 1);
+    for (Stream stream : {Stream{}, other_stream, Stream{}}) {  // with other arrays each time
         const auto other = device().allocate(bytes, "other"), own = device().allocate(bytes, "own");
         device().to_device(own->address(), x.data(), bytes, nullptr);
         const Address arrays[] = {other->address(), own->address()};
-        call.enqueue(arrays);
+        call.enqueue(arrays, stream);
         std::vector<float> out(100);
         device().to_host(out.data(), own->address(), bytes, nullptr);
         for (size_t i = 0; i < 100; ++i) EXPECT_EQ(out[i], i < 25 || i >= 75 ? 1.0f : 3.0f) << i;

@@ -248,7 +248,7 @@ def hopper(device):
     return device
 
 
-FORMS = best._constants().forms
+FORMS = best.constants().forms
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.tile}-{form.parts}")

@@ -100,11 +100,17 @@ class FakeGpuArray:
 
     at: ClassVar[dict[int, FakeGpuArray]] = {}  # by address
 
-    def __init__(self, values: np.ndarray, stream: int | None = None) -> None:
-        self.memory = np.zeros(values.nbytes + 256, np.uint8)  # at the begin of the array
+    def __init__(
+        self,
+        values: np.ndarray,
+        stream: int | None = None,
+        shift: int = 0,
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
+        self.memory = np.zeros(4 * values.nbytes + 256, np.uint8)  # at the begin of the array
         self.shape, self.dtype = values.shape, values.dtype
-        self.address = 1 << 50 | (1 + len(self.at)) << 20
-        strides = values.strides
+        self.address = (1 << 50 | (1 + len(self.at)) << 20) + shift
+        strides = strides or values.strides
         code = values.dtype.str[1:]
         self.seen = GpuArray(self.address, self.shape, strides, code, 0, stream, False, self)
         self.at[self.address] = self
@@ -118,9 +124,9 @@ class FakeGpuArray:
         return self.address
 
     @classmethod
-    def empty(cls, shape: tuple[int, ...], dtype: Any, device: Any) -> FakeGpuArray:
+    def maker(cls, shape: tuple[int, ...], dtype: Any, device: Any) -> Any:
         assert device is GPU
-        return cls(np.full(shape, np.nan, dtype))
+        return lambda: cls(np.full(shape, np.nan, dtype))
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +146,9 @@ def planned_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_run, "devices", devices)
     monkeypatch.setattr(catalogue_run, "compiled", on_simulator)
     monkeypatch.setattr(planned_calls, "_plans", type(planned_calls._plans)())
+    calls = planned_calls._gpu_calls
+    made = type(calls)(planned_calls._gpu_plan, planned_calls._described)
+    monkeypatch.setattr(planned_calls, "_gpu_calls", made)
     find = foreign.find_gpu_array
     monkeypatch.setattr(FakeGpuArray, "at", {})
     monkeypatch.setattr(planned_calls, "DeviceArray", FakeGpuArray)
@@ -355,6 +364,22 @@ def test_gpu_arrays_as_out_and_c(random: np.random.Generator) -> None:
     np.testing.assert_allclose(square.numpy(), a @ a, 1e-5)
 
 
+@pytest.mark.parametrize("shift", [0, 4, 8])
+@pytest.mark.parametrize("strides", [None, (160, 4), (4, 200), (320, 8)])
+def test_gpu_arrays_with_gaps_or_unaligned(
+    shift: int, strides: tuple[int, int] | None, random: np.random.Generator
+) -> None:
+    a, b = (random.random((40, 40), np.float32) for _ in range(2))
+    left = FakeGpuArray(a, shift=shift, strides=strides)
+    out = FakeGpuArray(np.zeros_like(a), shift=shift)
+    for right in (FakeGpuArray(b), FakeGpuArray(b, shift=12)):
+        assert coalesce.matmul(left, right, variant="tiled", out=out) is out
+        np.testing.assert_allclose(out.numpy(), a @ b, 1e-5)
+        got = coalesce.transpose(left, variant="vectorized")
+        np.testing.assert_array_equal(got.numpy(), a.T)
+    assert len(SimulatedCall.made) == 3  # one for each alignment of `right`, and one transpose
+
+
 @pytest.mark.parametrize("operation", ["transpose", "row_sums", "column_sums"])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_operations_on_a_gpu_array(
@@ -382,12 +407,11 @@ def test_gpu_arrays_that_need_the_general_way(random: np.random.Generator) -> No
     assert not planned(a, a, out=x)
     assert not planned(a, FakeGpuArray(x.astype(np.int32)))
     assert not planned(a, a, out=a)
-    assert not planned(a, FakeGpuArray(x, stream=77))
-    for changed in (
-        {"address": a.address + 4},
-        {"strides": (64, 4)},
-        {"ordinal": 1},
-    ):
+    on_stream = FakeGpuArray(x, stream=77)
+    assert not planned(a, on_stream)
+    assert not planned(on_stream, on_stream)
+    assert planned(on_stream, on_stream, out=FakeGpuArray(x, stream=77))
+    for changed in ({"ordinal": 1}, {"strides": (-32, 4)}):
         b = FakeGpuArray(x)
         b.seen = replace(b.seen, **changed)
         assert not planned(a, b)

@@ -263,6 +263,17 @@ def test_the_same_geometry_is_bound_once(kernel) -> None:  # type: ignore[no-unt
     assert len(k._bound) <= 256
 
 
+def test_a_bound_launch_keeps_its_kernel(device: str) -> None:
+    """A launch works after every other reference to its kernel and its module is gone."""
+    source = 'extern "C" __global__ void fill(float* x, float v) { x[threadIdx.x] = v; }'
+    launches = [coalesce.Kernel(source, "fill", device=device)[1, 8] for _ in range(3)]
+    gc.collect()
+    x = coalesce.zeros(8, np.float32, device=device)
+    for value, launch in enumerate(launches):
+        launch(x, float(value))
+        np.testing.assert_array_equal(x.get(), value)
+
+
 @pytest.mark.parametrize(
     "key",
     [
