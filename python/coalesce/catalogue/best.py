@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -34,6 +35,7 @@ from coalesce import catalogue
 from coalesce.arrays.devices import Device
 
 _MB = 4e-6  # megabytes of an element
+_MOST_THREADS = 1024  # of sliced products, for each multiprocessor
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
     if dtype == np.float32 and hopper:
         multiprocessors = device.multiprocessors or 132
         time, tile, _, _ = _divided(m, n, k, 0, multiprocessors)
-        if time <= _time_of_tensor_map(m, n, k, multiprocessors):
+        if time <= time_of_tensor_map(m, n, k, multiprocessors, constants().tensor_map):
             return "split_k", tile
         return ("tensor_map" if tensor_maps else "tma"), 0
     if dtype == np.float64 and tensor_maps and min(m, n, k) >= 128:
@@ -128,6 +130,23 @@ def of_one_matrix(variant: str) -> str:
     return "vectorized" if catalogue.is_best(variant) else variant
 
 
+def possible_slices(m: int, n: int, k: int, form: Form, multiprocessors: int) -> list[int]:
+    """Return the numbers of slices of K that are considered.
+
+    A slice has work for every group, and not more threads than fit on the GPU at once.
+    """
+    rows, cols, cluster, stage = _tile_of(form.tile, form.parts)
+    threads = -(-m // rows) * -(-n // cols) * form.threads
+    least = max(stage * cluster, constants().least_slice)
+    most = min(k // least, _MOST_THREADS * multiprocessors // threads)
+    return [slices for slices in constants().slices if slices <= max(1, most)]
+
+
+def time_to_add(m: int, n: int, slices: int, known: Constants) -> float:
+    """Return the predicted time in microseconds of the second launch, which adds up slices."""
+    return known.add + known.add_mb * (slices + 1) * m * n * _MB if slices > 1 else 0.0
+
+
 @lru_cache(256)
 def _divided(
     m: int, n: int, k: int, tile: int, multiprocessors: int
@@ -136,32 +155,27 @@ def _divided(
 
     If `tile` is 0, every tile is considered.
     """
-    constants = _constants()
-    times = []
-    for form in constants.forms:
-        if tile not in (0, form.tile):
-            continue
-        rows, cols, cluster, stage = _tile_of(form.tile, form.parts)
-        threads = -(-m // rows) * -(-n // cols) * form.threads
-        for slices in constants.slices:
-            time = form.time(m, n, k, slices, multiprocessors)
-            if slices > 1:
-                # A slice has work for every group. More threads than fit at once are no gain.
-                if k < slices * max(stage * cluster, constants.least_slice):
-                    break
-                if threads * slices > 1024 * multiprocessors:
-                    break
-                time += constants.add + constants.add_mb * (slices + 1) * m * n * _MB
-            times.append((time, form.tile, form.parts, slices))
-    return min(times)
+    known = constants()
+    return min(
+        (
+            form.time(m, n, k, slices, multiprocessors) + time_to_add(m, n, slices, known),
+            form.tile,
+            form.parts,
+            slices,
+        )
+        for form in known.forms
+        if tile in (0, form.tile)
+        for slices in possible_slices(m, n, k, form, multiprocessors)
+    )
 
 
-def _time_of_tensor_map(m: int, n: int, k: int, multiprocessors: int) -> float:
+def time_of_tensor_map(
+    m: int, n: int, k: int, multiprocessors: int, c: Mapping[str, float]
+) -> float:
     """Return the predicted time of `tensor_map` in microseconds, with all of its launches."""
     stages, tiles = -(-k // 32), -(-m // 128) * -(-n // 256)
     divided = shared_tiles(tiles, stages, multiprocessors)
     own = -(-(tiles - divided) // multiprocessors) * stages + divided * stages / multiprocessors
-    c = _constants().tensor_map
     copied = [rows * cols for rows, cols in ((m, k), (k, n)) if cols % 4]
     return (
         c["start"]
@@ -185,8 +199,24 @@ def shared_tiles(tiles: int, stages: int, blocks: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Constants:
-    """The contents of `best.json`."""
+class Constants:
+    """The contents of `best.json`.
+
+    Attributes
+    ----------
+    forms : tuple of Form
+        The forms of `split_k`.
+    slices : tuple of int
+        The numbers of slices that are considered.
+    least_slice : int
+        The fewest steps of k of a slice.
+    add, add_mb : float
+        The time of the launch that adds up slices, and its time for each megabyte.
+    tensor_map : dict
+        The constants of `tensor_map`: the time of a launch, of a stage, of the stores of a tile if
+        rows are aligned or not, of a copy of an operand and of a megabyte of it, of the division of
+        tiles, and of each block that shares a tile.
+    """
 
     forms: tuple[Form, ...]
     slices: tuple[int, ...]
@@ -197,13 +227,10 @@ class _Constants:
 
 
 @cache
-def _constants() -> _Constants:
+def constants() -> Constants:
+    """Return the contents of `best.json`."""
     path = Path(__file__).with_name("best.json")
     read = json.loads(path.read_text(encoding="utf-8"))
-    return _Constants(
-        forms=tuple(Form(**form) for form in read["split_k"]),
-        slices=tuple(read["slices"]),
-        least_slice=read["least_slice"],
-        tensor_map=read["tensor_map"],
-        **read["add_slices"],
-    )
+    del read["gpu"]
+    read["forms"] = tuple(Form(**form) for form in read["forms"])
+    return Constants(**{**read, "slices": tuple(read["slices"])})

@@ -129,6 +129,8 @@ def _run(options: argparse.Namespace) -> int:
 def _bench(options: argparse.Namespace) -> int:
     from coalesce.cli.report import bench, check_plot, write_plot
 
+    if options.operation == "shapes":
+        return _bench_shapes(options)
     if options.plot:
         check_plot(options.plot)
     timed = bench(
@@ -149,6 +151,19 @@ def _bench(options: argparse.Namespace) -> int:
     if options.plot and timed.comparable:
         write_plot(timed, options.plot)
     return 0 if timed.correct else 1
+
+
+def _bench_shapes(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from coalesce.benchmarking import shapes
+
+    timed = shapes.measure(options.seed, options.count, options.device, options.l2)
+    print(shapes.summary(timed))
+    if options.json:
+        rows = [asdict(row) for row in timed]
+        Path(options.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return 0 if all(row.error < shapes.TOLERANCE for row in timed) else 1
 
 
 def _explain(options: argparse.Namespace) -> int:

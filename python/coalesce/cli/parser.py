@@ -219,14 +219,17 @@ def _add_bench(commands: Any) -> None:
         "torch. With transpose, you can also time two plain copies: memcpy and cupy_copy. Options "
         "of one variant follow its name: --variants 'split_k tile=32,split_k tile=64'. On a GPU, "
         "--whole-calls, copies and launch time what these times leave out: the copies between "
-        "host and GPU, and the work of the host for each launch.",
+        "host and GPU, and the work of the host for each launch. shapes times products of random "
+        "shapes beside cuBLAS and CuPy, and prints the shapes with the lowest ratios.",
         "coalesce bench matmul --variants naive,tiled,numpy --size 256",
         "coalesce bench matmul --size 4096 --whole-calls",
         "coalesce bench copies --size 16777216",
         "coalesce bench launch",
+        "coalesce bench shapes --seed 1 --count 100",
     )
     bench.add_argument(
-        "operation", help="matmul, transpose, row_sums, column_sums, access, copies or launch"
+        "operation",
+        help="matmul, transpose, row_sums, column_sums, access, copies, launch or shapes",
     )
     bench.add_argument("argument", nargs="*", metavar="NAME=VALUE", help=OPERATION_ARGUMENT)
     _add_variants(bench, "all variants")
@@ -263,6 +266,16 @@ def _add_bench(commands: Any) -> None:
         "--whole-calls",
         action="store_true",
         help="time whole calls with NumPy arrays and all copies, by the host's clock; needs a GPU",
+    )
+    bench.add_argument(
+        "--seed", type=_positive, default=1, metavar="N", help="for shapes: the seed (default: 1)"
+    )
+    bench.add_argument(
+        "--count",
+        type=_positive,
+        default=100,
+        metavar="N",
+        help="for shapes: the number of shapes (default: 100)",
     )
     _add_files(bench)
     bench.add_argument(
