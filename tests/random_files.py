@@ -86,7 +86,7 @@ class File:
                 known.append((f"(int){place}{name}", value))
         elif kind == "device":
             text, _, use = text.partition("\n=> ")
-            self.values.append((re.sub(r"\b(?=begun|f?d\d)(?<!::)", scope, use), value))
+            self.values.append((re.sub(r"\b(?=f?d\d)(?<!::)", scope, use), value))
         elif kind == "kernels":
             inner = "" if 'extern "C"' in text else "begun::" if text.startswith("BEGIN") else ""
             self.kernels[("" if 'extern "C"' in text else scope) + inner + name] = value

@@ -10,6 +10,7 @@ and variables of the host. Therefore this module keeps only two kinds of code:
 
 from __future__ import annotations
 
+import bisect
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +77,7 @@ class Item:
     kind: str  # "function", "variable", "type" or "other"
     start: int  # in the text that the parser reads, as all positions except `source`
     end: int
+    source: tuple[int, int]  # the start and the end in the file
     names: set[str]
     words: set[str]
     device: bool  # device code, which is always kept
@@ -85,7 +87,6 @@ class Item:
     stand_ins: dict[int, str] = field(default_factory=dict)  # the texts in place of some cuts
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
-    source: tuple[int, int] = (0, 0)  # the start and the end in the file
     launches: bool = False  # a function that contains <<<
     unmarked: bool = False  # it has constexpr functions without __device__
     initial: set[str] = field(default_factory=set)  # the words in a variable's initial values
@@ -186,7 +187,6 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
             # If the parser takes a kernel for a part of something else, the compiler decides.
             if item.kind != "type" and item.words & of_kernels:
                 item.device = item.keepable = True
-        file.items = list(_of_one_macro(file))
     items = [item for file in files for item in file.items]
     trees = [(file.tree, file.layout.parsed) for file in files]
     reached = _reached(items, macros, set())
@@ -299,32 +299,6 @@ def _items(node: Any, layout: Layout, marks: set[str]) -> Iterator[Item]:
             yield _item(child, inner, _kind(inner), layout, marks)
 
 
-def _of_one_macro(file: SourceFile) -> Iterator[Item]:
-    """Yield the items of a file. Items that one use of a macro makes become one item."""
-    last: Item | None = None
-    for item in file.items:
-        start = file.layout.start(item.start)
-        item.source = file.layout.code.source_range(start, item.end)
-        if last is None or item.source[0] >= last.source[1]:
-            if last is not None:
-                yield last
-            last = item
-            continue
-        last.source = min(last.source[0], item.source[0]), max(last.source[1], item.source[1])
-        last.end = item.end
-        last.names |= item.names
-        last.words |= item.words
-        last.locals &= item.locals
-        last.initial |= item.initial
-        last.device |= item.device
-        last.keepable |= item.keepable
-        last.launches |= item.launches
-        last.unmarked |= item.unmarked
-        last.kind = item.kind if item.device else last.kind
-    if last is not None:
-        yield last
-
-
 def _is_block(node: Any) -> bool:
     """Return whether this is an ``extern "C"`` block in braces, not a single declaration."""
     return bool(node.children[-1].type == "declaration_list")
@@ -359,7 +333,8 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
     words = set(WORD.findall(head))
     device = bool(words & marks)
     start, end = whole.start_byte, whole.end_byte
-    item = Item(kind, start, end, set(), set(), device, node=node)
+    source = layout.code.source_range(layout.start(start), end)
+    item = Item(kind, start, end, source, set(), set(), device, node=node)
     if kind == "using":
         item.names = {"using " + re.sub(r"\s+", "", text[start:end])[14:].strip(";:")}
     elif kind == "function":
@@ -631,6 +606,18 @@ def _cut(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
     return "".join([*parts, text[start:end]])
 
 
+def _left_out(file: SourceFile, reached: set[int]) -> list[Item]:
+    """Return the items that are left out: none that a macro makes together with a kept one."""
+    kept = sorted(item.source for item in file.items if id(item) in reached)
+
+    def is_beside_kept(start: int, end: int) -> bool:
+        index = bisect.bisect_left(kept, (end,))
+        return index > 0 and kept[index - 1][1] > start
+
+    items = (item for item in file.items if id(item) not in reached)
+    return [item for item in items if not is_beside_kept(*item.source)]
+
+
 def _rendered(file: SourceFile, reached: set[int], initial: set[str]) -> str:
     """Return the file's text without the removed parts. The lines keep their places.
 
@@ -640,7 +627,7 @@ def _rendered(file: SourceFile, reached: set[int], initial: set[str]) -> str:
     """
     gone = [(d.start, d.end) for _, d in file.missing]
     kept = [item for item in file.items if id(item) in reached]
-    gone += [item.source for item in file.items if id(item) not in reached]
+    gone += [item.source for item in _left_out(file, reached)]
     code = file.layout.code
     stand_ins: dict[int, str] = {}
     for item in kept:
@@ -676,8 +663,8 @@ def _descriptions(file: SourceFile, reached: set[int]) -> Iterator[str]:
     for name, directive in file.missing:
         line = file.layout.line(directive.start)
         yield " ".join(filter(None, (f"#{directive.kind}", name, f"(line {line})")))
-    for item in file.items:
-        if id(item) not in reached and item.kind in ("function", "variable", "type"):
+    for item in _left_out(file, reached):
+        if item.kind in ("function", "variable", "type"):
             first, last = map(file.layout.line, item.source)
             where = f"line {first}" if first == last else f"lines {first}-{last}"
             place = f"{file.name}, {where}" if file.name else where

@@ -32,9 +32,6 @@ _NOT_OF_A_TYPE = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|static|struct)\b"
 )
 
-# A constant of a function. Macros without a semicolon can hide it from the parser.
-_CONSTANT = re.compile(r"\b(?:const|constexpr)\s+(?:static\s+)?(\w+)\s+(\w+)\s*=\s*([^;=,]{1,99});")
-
 # A macro of PyTorch that calls a lambda with the element type `scalar_t` of a tensor.
 _DISPATCH = re.compile(r"AT_DISPATCH_\w*FLOATING\w*\s*\(")
 
@@ -264,10 +261,6 @@ class _Scope:
             elif around.type == "call_expression" and _DISPATCH.match(tree.text(around)):
                 self._add_constant("scalar_t", "float")  # one of the types that it can stand for
             elif around.type == "function_definition":
-                before = tree.text(around)[: place - around.start_byte]
-                for own, name, value in _CONSTANT.findall(before):
-                    self._types.setdefault(name, own)
-                    self._add_constant(name, value)
                 declarator = _declarator(around)
                 if declarator is not None:
                     for parameter in declarator.child_by_field_name("parameters").named_children:
