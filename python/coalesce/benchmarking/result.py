@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce.benchmarking.data import BenchmarkData, BenchmarkRow
+from coalesce.render.report import Report
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.axes import Axes
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table
+    from rich.text import Text
 
     from coalesce.plots.axes import Theme
 
 
-class Benchmark(BenchmarkData):
+class Benchmark(Report, BenchmarkData):
     """The timed variants of an operation, as `benchmark` returns them.
 
     It is a sequence of `BenchmarkRow`. Index it with a number or with a variant's name. It prints
@@ -91,51 +94,6 @@ class Benchmark(BenchmarkData):
 
         return plots.ladder(self.comparable, of=of, ax=ax, theme=theme)
 
-    def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the table as text.
-
-        Parameters
-        ----------
-        width : int
-            The width of the text in columns. A width below 80 counts as 80, and a width above 100
-            as 100.
-        color : bool
-            Whether to colour the text with escape sequences for terminals.
-
-        Returns
-        -------
-        str
-            Several lines of text.
-        """
-        from coalesce.render.console import as_text
-
-        return as_text(self, width, color=color)
-
-    def to_html(self, path: str | Path | None = None) -> str | None:
-        """Return the table as an HTML page, or write the page to a file.
-
-        The page is one file without scripts. It has colours for light and for dark mode.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            The file to write. Without a path, the page is returned.
-
-        Returns
-        -------
-        str or None
-            The page, or None if it was written to `path`.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        from coalesce.benchmarking import html as benchmark_html
-        from coalesce.render import markup
-
-        return markup.write(self.title, benchmark_html.report(self), path)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the benchmark as a dict that `json.dump` can write.
 
@@ -193,23 +151,15 @@ class Benchmark(BenchmarkData):
             records.append({"variant": variant, **timing, **record})
         return pandas.DataFrame(records).set_index("variant")
 
-    def __str__(self) -> str:
-        from coalesce.render.console import shown
-
-        return shown(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from coalesce.benchmarking import html as benchmark_html
-
-        return str(benchmark_html.report(self))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def _parts(self, width: int) -> Iterator[Text | Table]:
         from coalesce.benchmarking import text as benchmark_text
 
-        yield from benchmark_text.report(self, options.max_width)
+        return benchmark_text.report(self, width)
+
+    def _markup(self) -> Markup:
+        from coalesce.benchmarking import html as benchmark_html
+
+        return benchmark_html.report(self)
 
 
 def _plain(row: BenchmarkRow) -> dict[str, Any]:

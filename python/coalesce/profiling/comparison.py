@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coalesce.common import require
 from coalesce.profiling.comparison_data import ComparisonData
 from coalesce.profiling.result import Profile
+from coalesce.render.report import Report
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from markupsafe import Markup
+    from rich.table import Table
+    from rich.text import Text
 
 
 def compare(*profiles: Profile) -> Comparison:
@@ -50,7 +53,7 @@ def compare(*profiles: Profile) -> Comparison:
     return Comparison(profiles)
 
 
-class Comparison(ComparisonData):
+class Comparison(Report, ComparisonData):
     """Profiles side by side, as `compare` returns them.
 
     A comparison prints as text and shows as HTML in a notebook.
@@ -73,50 +76,10 @@ class Comparison(ComparisonData):
 
     profiles: tuple[Profile, ...]
 
-    def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the comparison as text.
-
-        Parameters
-        ----------
-        width : int
-            The width of the text in columns. A number below 80 counts as 80, and a number above 100
-            as 100.
-        color : bool
-            Whether to colour the text with escape sequences for terminals.
-
-        Returns
-        -------
-        str
-            Several lines of text.
-        """
-        from coalesce.render.console import as_text
-
-        return as_text(self, width, color=color)
-
-    def to_html(self, path: str | Path | None = None) -> str | None:
-        """Return the comparison as an HTML page, or write the page to a file.
-
-        The page is one file without scripts. It has colours for light and for dark mode.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            The file to write. Without a path, the page is returned.
-
-        Returns
-        -------
-        str or None
-            The page, or None if it was written to `path`.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        from coalesce.profiling.report import comparison_html
-        from coalesce.render import markup
-
-        return markup.write(" / ".join(self.names), comparison_html.report(self), path)
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """The names of the profiles."""
+        return " / ".join(self.names)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows and the profiles as dicts, lists and numbers, for `json.dump`.
@@ -134,20 +97,12 @@ class Comparison(ComparisonData):
             "profiles": [p.to_dict() for p in self.profiles],
         }
 
-    def __str__(self) -> str:
-        from coalesce.render.console import shown
-
-        return shown(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from coalesce.profiling.report import comparison_html
-
-        return str(comparison_html.report(self))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def _parts(self, width: int) -> Iterator[Text | Table]:
         from coalesce.profiling.report import comparison_text
 
-        yield from comparison_text.report(self, options.max_width)
+        return comparison_text.report(self, width)
+
+    def _markup(self) -> Markup:
+        from coalesce.profiling.report import comparison_html
+
+        return comparison_html.report(self)

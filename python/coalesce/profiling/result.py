@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce.profiling.assertions import Assertions
 from coalesce.profiling.data import ProfileData
 from coalesce.profiling.report import export
+from coalesce.render.report import Report
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from markupsafe import Markup
+    from rich.table import Table
+    from rich.text import Text
 
     from coalesce.profiling.hardware.counters import MeasuredCounters
 
 
-class Profile(ProfileData, Assertions):
+class Profile(Report, ProfileData, Assertions):
     """The counts of one launch: instructions and memory accesses, as Nsight Compute counts them.
 
     `profile` and `Kernel.profile` return it. It prints as a report, and notebooks show the report.
@@ -58,51 +62,6 @@ class Profile(ProfileData, Assertions):
     """
 
     preparation: tuple[Profile, ...]
-
-    def to_text(self, width: int = 100, *, color: bool = False) -> str:
-        """Return the report as text.
-
-        Parameters
-        ----------
-        width : int
-            The width of the text in columns. A width below 80 is treated as 80, and a width above
-            100 as 100.
-        color : bool
-            Whether to colour the text with escape sequences for terminals.
-
-        Returns
-        -------
-        str
-            The report. It has several lines.
-        """
-        from coalesce.render.console import as_text
-
-        return as_text(self, width, color=color)
-
-    def to_html(self, path: str | Path | None = None) -> str | None:
-        """Return the report as an HTML page, or write the page to a file.
-
-        The page is one file without scripts. It has colours for light and for dark mode.
-
-        Parameters
-        ----------
-        path : str or Path, optional
-            The file to write. Without a path, the page is returned.
-
-        Returns
-        -------
-        str or None
-            The page, or None if it was written to `path`.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        from coalesce.profiling.report import html as profile_html
-        from coalesce.render import markup
-
-        return markup.write(self.title, profile_html.report(self), path)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as a dict that `json.dump` can write.
@@ -190,20 +149,12 @@ class Profile(ProfileData, Assertions):
         name = self.device.description.removeprefix("simulated ")
         return MeasuredCounters(measured, self.metrics(), self.inexact, name)
 
-    def __str__(self) -> str:
-        from coalesce.render.console import shown
-
-        return shown(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from coalesce.profiling.report import html as profile_html
-
-        return str(profile_html.report(self))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
+    def _parts(self, width: int) -> Iterator[Text | Table]:
         from coalesce.profiling.report import text as profile_text
 
-        yield from profile_text.report(self, options.max_width)
+        return profile_text.report(self, width)
+
+    def _markup(self) -> Markup:
+        from coalesce.profiling.report import html as profile_html
+
+        return profile_html.report(self)

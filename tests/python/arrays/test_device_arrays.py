@@ -185,10 +185,6 @@ def test_assignments(device: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "error", "message"),
     [
-        (-1, "f4", ValueError, "`shape` must be at least 0"),
-        ((2, 2.5), "f4", TypeError, "float"),
-        (3, "O", TypeError, "in this machine's byte order"),
-        (3, ">f4", TypeError, "in this machine's byte order"),
         (2**50, "f4", coalesce.LaunchError, "out of .*memory"),
         ((2**40, 2**40), "f4", coalesce.LaunchError, "out of .*memory"),
     ],

@@ -249,7 +249,6 @@ A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
         (ValueError, "'naive' twice", "matmul", [A, B], ["naive", "naive"]),
         (TypeError, "takes 2 arrays, `a` and `b`; got 1", "matmul", [A], {}),
         (TypeError, "takes 1 array, `a`; got 2", "transpose", [A, B], {}),
-        (TypeError, "`a` must be a NumPy array", "transpose", [[1, 2]], {}),
         (ValueError, "`a` must have as many columns as `b` has rows", "matmul", [A, A], {}),
         (TypeError, r"`a` has dtype int64; matmul\(\) takes", "matmul", [A.astype(int), B], {}),
         (ValueError, r"nothing to time: .*\(0, 5\), \(5, 7\)", "matmul", [A[:0], B], {}),
@@ -264,10 +263,8 @@ A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
         (TypeError, "it has no options", "column_sums", [A], {"tile": 16}),
         (ValueError, "launches no kernel", "access", [A[0][:0]], ["offset"]),
         (ValueError, "`runs` must be a positive int", "matmul", [A, B], {"runs": 0}),
-        (ValueError, "`runs` must be a positive int", "matmul", [A, B], {"runs": True}),
         (ValueError, "cannot be timed for access", "access", [A[0]], ["numpy"]),
         (ValueError, "cannot be timed for transpose", "transpose", [A], ["cublas"]),
-        (ValueError, "unknown device 'gpu'", "matmul", [A, B], {"device": "gpu"}),
     ],
 )
 def test_mistakes(error, text, operation, arrays, options):

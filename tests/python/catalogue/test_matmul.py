@@ -171,9 +171,6 @@ B = np.ones((3, 4), np.float32)
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
-        (([[1.0]], B), {}, TypeError, "`a` must be a NumPy array or a GPU array; got list"),
-        ((A, None), {}, TypeError, "`b` must be .* got NoneType"),
-        ((3.0, B), {}, TypeError, "`a` must be .* got float"),
         (
             (A.astype(int), B),
             {},
@@ -181,28 +178,18 @@ B = np.ones((3, 4), np.float32)
             r"`a` has dtype int64; matmul\(\) takes float32 or float64",
         ),
         ((A, B.astype(np.float16)), {}, TypeError, "`b` has dtype float16"),
-        ((A.astype(complex), B), {}, TypeError, "`a` has dtype complex128"),
-        ((A > 0, B), {}, TypeError, "`a` has dtype bool"),
-        ((A.astype(object), B), {}, TypeError, "`a` has dtype object"),
         (
             (A, B.astype(np.float64)),
             {},
             TypeError,
             "`a` has dtype float32 and `b` has dtype float64",
         ),
-        ((np.ma.masked_array(A), B), {}, TypeError, "`a` is a masked array"),
         ((A[0], B), {}, ValueError, r"`a` must have 2 dimensions \(M, K\); got shape \(3,\)"),
         ((A, B[None]), {}, ValueError, r"`b` must have 2 dimensions \(K, N\); got shape \(1, "),
         ((A, A), {}, ValueError, r"`a` has shape \(2, 3\) and `b` has shape \(2, 3\)"),
         ((A, B), {"variant": "tield"}, ValueError, "'tield'; did you mean 'tiled'"),
         ((A, B), {"variant": "xyz"}, ValueError, "The known names are naive, naive_2d"),
-        ((A, B), {"variant": 3}, TypeError, "`variant` must be a string; got int"),
         ((A, B), {"tile": 12}, ValueError, "`tile` must be one of 8, 16, 32; got 12"),
-        ((A, B), {"tile": 8.0}, TypeError, "`tile` must be an integer; got float"),
-        ((A, B), {"tile": True}, TypeError, "`tile` must be an integer; got bool"),
-        ((A, B), {"alpha": "1"}, TypeError, "`alpha` must be a real number; got str"),
-        ((A, B), {"beta": 1j}, TypeError, "`beta` must be a real number; got complex"),
-        ((A, B), {"alpha": A}, TypeError, "`alpha` must be a real number; got ndarray"),
         ((A, B), {"beta": 1}, ValueError, "`c` is missing: `beta` is 1"),
         (
             (A, B),
@@ -218,9 +205,7 @@ B = np.ones((3, 4), np.float32)
         ),
         ((A, B), {"out": B}, ValueError, r"`out` has shape \(3, 4\); .* \(2, 4\)"),
         ((A, B), {"out": np.ones((2, 4))}, TypeError, "`out` has dtype float64"),
-        ((A, B), {"out": [[0.0]]}, TypeError, "`out` must be"),
         ((A, B), {"out": np.broadcast_to(A[:1, :1], (2, 4))}, ValueError, "`out` is read-only"),
-        ((A, B), {"device": "gpu"}, ValueError, "unknown device 'gpu'"),
     ],
 )
 def test_refused(arguments, options, error, message):

@@ -189,37 +189,8 @@ UNCOVERED = [
 @simulated
 @pytest.mark.parametrize("case", cases("shipped"))
 def test_global_memory_of_shipped_kernels(case):
+    """These metrics do not depend on the compiler."""
     assert differences(case, "shipped", BY_ADDRESS) == {}
-
-
-@pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("shipped"))
-def test_shared_memory_of_shipped_kernels(case):
-    assert differences(case, "shipped", OF_SHARED) == {}
-
-
-@pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("shipped"))
-def test_instructions_of_shipped_kernels(case):
-    assert differences(case, "shipped", EXECUTED) == {}
-
-
-@pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("awkward"))
-def test_global_memory_of_awkward_kernels(case):
-    assert differences(case, "awkward", BY_ADDRESS) == {}
-
-
-@pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("awkward"))
-def test_shared_memory_of_awkward_kernels(case):
-    assert differences(case, "awkward", OF_SHARED) == {}
-
-
-@pytest.mark.usefixtures("same_compiler")
-@pytest.mark.parametrize("case", cases("awkward"))
-def test_instructions_of_awkward_kernels(case):
-    assert differences(case, "awkward", EXECUTED) == {}
 
 
 @pytest.mark.usefixtures("same_compiler")
@@ -227,11 +198,12 @@ def test_instructions_of_awkward_kernels(case):
     ("name", "case"),
     [
         pytest.param(name, case, id=case.name)
-        for name in ("programs", "unseen", "together", "slow_paths", "cooperative", "hints")
+        for name in ("shipped", "awkward", "programs", "unseen", "together", "slow_paths",
+                     "cooperative", "hints")
         for case in all_cases(name)
     ],
-)
-def test_whole_programs(name, case):
+)  # fmt: skip
+def test_memory_and_instructions(name, case):
     unlike = [differences(case, name, which) for which in (BY_ADDRESS, OF_SHARED, EXECUTED)]
     assert unlike == [{}, {}, {}]
 

@@ -1,7 +1,6 @@
 """Copies through tensor maps (cp.async.bulk.tensor) on the simulator: results, errors, checks.
 
-The results are compared with those of an H100 (`tools/record_hopper.py`), and with a second
-computation from the documentation.
+The results are compared with those of an H100 (`tools/record_hopper.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 import tensor_map_cases
 from counter_cases.case import KERNELS
-from tensor_map_cases import ELEMENTS, SHARED, Copy, simulated
+from tensor_map_cases import Copy, simulated
 
 import coalesce
 from coalesce._core import sim
@@ -28,59 +27,6 @@ def copied(case: Copy, seed: int = 0) -> np.ndarray:
     return tensor_map_cases.run(case, seed, "sim", simulated)
 
 
-def swizzled(address: int, swizzle: int) -> int:
-    """Return the swizzled address of a byte, computed bit by bit from the definition."""
-    for bit in range(swizzle):
-        address ^= (address >> (7 + bit) & 1) << (4 + bit)
-    return address
-
-
-def places(case: Copy) -> list[tuple[int, int | None]]:
-    """Return each element's byte in shared memory and in the array (None: outside)."""
-    item = ELEMENTS[case.element][1]
-    row_bytes = case.box[0] * item
-    pitch = 16 << case.swizzle if case.swizzle else row_bytes
-    steps = (1, *(case.steps or (1,) * len(case.box))[1:])
-    counts = [-(-b // s) for b, s in zip(case.box, steps, strict=True)]
-    pairs = []
-    for number, index in enumerate(np.ndindex(*counts[::-1])):
-        x = [a + i * s for a, i, s in zip(case.at, index[::-1], steps, strict=True)]
-        inside = all(0 <= v < extent for v, extent in zip(x, case.extents, strict=True))
-        at = x[0] * item + sum(v * s for v, s in zip(x[1:], case.strides, strict=True))
-        row, column = divmod(number, case.box[0])
-        shared = swizzled(case.offset + row * pitch + column * item, case.swizzle)
-        pairs.append((shared, at if inside else None))
-    return pairs
-
-
-def converted(bits: int, element: str) -> int:
-    if "tfloat32" not in element:
-        return bits
-    if bits & 0x7FFFFFFF > 0x7F800000:
-        return 0x7FFFE000
-    return (bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000
-
-
-def expected(case: Copy, seed: int) -> np.ndarray:
-    flat, image = tensor_map_cases.data(seed)
-    item = ELEMENTS[case.element][1]
-    if case.stores:
-        out = flat.copy()
-        for shared, at in places(case):
-            if at is not None:
-                out[at : at + item] = image[shared : shared + item]
-        return out ^ flat
-    out = np.full(SHARED + 1, 0xEE, np.uint8)
-    out[SHARED] = 1
-    for shared, at in places(case):
-        if at is None:
-            bits = int("7ff7" * (item // 2), 16) if case.nan else 0
-        else:
-            bits = converted(int.from_bytes(flat[at : at + item].tobytes(), "little"), case.element)
-        out[shared : shared + item] = np.frombuffer(bits.to_bytes(item, "little"), np.uint8)
-    return out
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_boxes(name: str) -> None:
     seed, case = CASES[name]
@@ -89,9 +35,7 @@ def test_boxes(name: str) -> None:
         with pytest.raises(coalesce.LaunchError, match="cannot begin before the array"):
             copied(case, seed)
         return
-    result = copied(case, seed)
-    np.testing.assert_array_equal(result, expected(case, seed))
-    np.testing.assert_array_equal(result, RECORDED[name], "the simulator and an H100 differ")
+    np.testing.assert_array_equal(copied(case, seed), RECORDED[name])
 
 
 @pytest.mark.parametrize(

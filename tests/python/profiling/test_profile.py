@@ -369,11 +369,9 @@ def test_progress_is_reported():
     ("call", "error", "message"),
     [
         (lambda a: coalesce.profile("matmull", a, a), ValueError, "did you mean 'matmul'"),
-        (lambda a: coalesce.profile(coalesce.matmul, a, a), TypeError, "must be a string"),
         (lambda a: coalesce.profile("matmul", a, a, variant="tield"), ValueError, "tiled"),
         (lambda a: coalesce.profile("matmul", a[:0], a), ValueError, "launches no kernel"),
         (lambda a: coalesce.profile("transpose", a, return_timing=True), TypeError, "the times"),
-        (lambda a: coalesce.profile("transpose", a, device="tpu"), ValueError, "unknown device"),
     ],
 )
 def test_mistakes(call, error, message):
