@@ -78,22 +78,32 @@ __device__ void cluster_meets() {
 }
 
 // Reads floats at `address` of the shared memory of a block of the cluster.
-__device__ void read_from_block(const float* address, unsigned rank, float (&v)[4]) {
+template <int WIDTH>
+__device__ void read_from_block(const float* address, unsigned rank, float (&v)[WIDTH]) {
     unsigned there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                  : "=r"(there)
                  : "r"(unsigned(__cvta_generic_to_shared(address))), "r"(rank));
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                 : "r"(there)
-                 : "memory");
+#pragma unroll
+    for (int j = 0; j < WIDTH; j += 2) {
+        if (WIDTH == 1) {
+            asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v[0]) : "r"(there) : "memory");
+        } else {
+            asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+                         : "=f"(v[j]), "=f"(v[(j + 1) % WIDTH])
+                         : "r"(there + 4 * j)
+                         : "memory");
+        }
+    }
 }
-__device__ void read_from_block(const float* address, unsigned rank, float (&v)[1]) {
-    unsigned there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-                 : "=r"(there)
-                 : "r"(unsigned(__cvta_generic_to_shared(address))), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v[0]) : "r"(there) : "memory");
+
+// Copies WIDTH floats with one load and one store.
+template <int WIDTH>
+__device__ void copy_floats(float* to, const float* from) {
+    struct alignas(4 * WIDTH) Floats {
+        float v[WIDTH];
+    };
+    *reinterpret_cast<Floats*>(to) = *reinterpret_cast<const Floats*>(from);
 }
 
 // Return the distance from a thread's first row (column) to its i-th row (j-th column).
@@ -101,13 +111,24 @@ __device__ void read_from_block(const float* address, unsigned rank, float (&v)[
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
+// The number of elements of a row that are loaded or stored at once, as a type.
+template <int ELEMENTS>
+struct Width {
+    static constexpr int elements = ELEMENTS;
+};
+// Returns this number for rows of N elements that begin at an address.
+__device__ int width_of(int N, size_t address) {
+    if (N % 4 == 0 && address % 16 == 0) return 4;
+    return N % 2 == 0 && address % 8 == 0 ? 2 : 1;
+}
+
 // The copies that one thread starts. From A: single elements, `a_rows` rows or 8 steps of k apart.
-// From B: pieces of rows, of 16 bytes if rows begin at multiples of 16 bytes (ALIGNED), else of 4.
-template <bool ALIGNED>
+// From B: pieces of rows, of WIDTH elements; rows begin at multiples of WIDTH.
+template <int WIDTH>
 struct Copies {
     static constexpr int a_rows = THREADS / 8, a_count = BLOCK_ROWS * STAGE / THREADS;
     static constexpr int a_across = BLOCK_ROWS / a_rows;  // rows per thread
-    static constexpr int b_width = ALIGNED ? 4 : 1, b_lanes = BLOCK_COLS / b_width;
+    static constexpr int b_lanes = BLOCK_COLS / WIDTH;
     static constexpr int b_rows = THREADS / b_lanes, b_count = STAGE / b_rows;
     static constexpr int count = a_count + b_count;  // copies per stage
 
@@ -123,14 +144,14 @@ struct Copies {
         int first, int end, float* a_ring, float* b_ring)
         : b_stage(size_t(STAGE) * N), b_pitch(size_t(b_rows) * N) {
         const int t = threadIdx.x, a_step = t % 8, b_step = t / b_lanes;
-        const int row = block_row + t / 8, col = block_col + t % b_lanes * b_width;
+        const int row = block_row + t / 8, col = block_col + t % b_lanes * WIDTH;
 #pragma unroll
         for (int i = 0; i < a_across; ++i) {
             a_from[i] = a + INDEX(row + i * a_rows) * K + first + a_step;
         }
         b_from = b + INDEX(first + b_step) * N + col;
         this->a_ring = a_ring + a_step * PITCH + t / 8;
-        this->b_ring = b_ring + b_step * BLOCK_COLS + t % b_lanes * b_width;
+        this->b_ring = b_ring + b_step * BLOCK_COLS + t % b_lanes * WIDTH;
         rows_left = M - row, cols_left = N - col;
         a_steps_left = end - first - a_step, b_steps_left = end - first - b_step;
     }
@@ -143,7 +164,7 @@ struct Copies {
                 r * a_rows < rows_left && k < a_steps_left);
         } else {
             const int k = (i - a_count) * b_rows;
-            copy<4 * b_width>(
+            copy<4 * WIDTH>(
                 b_ring + (slot * STAGE + k) * BLOCK_COLS, b_from + (i - a_count) * b_pitch,
                 cols_left > 0 && k < b_steps_left);
         }
@@ -163,9 +184,9 @@ struct Copies {
 
 // Adds the products of this group's steps to `sum`. The operands of a thread begin at the addresses
 // a_own and b_own in the first slot of the ring.
-template <bool ALIGNED>
+template <int WIDTH>
 __device__ void multiply(
-    float (&sum)[ROWS][COLS], Copies<ALIGNED> copies, int stages, unsigned a_own, unsigned b_own) {
+    float (&sum)[ROWS][COLS], Copies<WIDTH> copies, int stages, unsigned a_own, unsigned b_own) {
     // The operands of two steps: while one step is multiplied, those of the next are loaded.
     float4 a_values[2][ROWS / 4], b_values[2][COLS / 4];
     const auto read_step = [&](int slot, int k, int into) {
@@ -231,45 +252,42 @@ __device__ void multiply(
 }
 
 // Writes the tile to `out`. Its sums are in the shared memory of the blocks of the cluster:
-// [GROUPS][BLOCK_ROWS][SUM_PITCH], with the two columns of each pair swapped. The lanes of a warp
-// write neighbouring elements, so that the stores fill whole sectors, also if rows are unaligned.
-template <bool ALIGNED>
+// [GROUPS][BLOCK_ROWS][SUM_PITCH], with the two columns of each pair swapped. Each thread writes
+// WIDTH columns of some rows. The lanes of a warp write neighbouring columns, so that the stores
+// fill whole sectors. All addresses move by the same distance from row to row, so an element takes
+// few instructions.
+template <int WIDTH>
 __device__ void write_tile(
     const float* sums, const float* __restrict__ c, float* __restrict__ out, int M, int N,
     int block_row, int block_col, unsigned rank, float alpha, float beta) {
-    constexpr int width = ALIGNED ? 4 : 1, lanes = BLOCK_COLS / width, rows = BLOCK_ROWS / CLUSTER;
-#pragma unroll 4
-    for (int i = threadIdx.x; i < rows * lanes; i += THREADS) {
-        const int x = rank * rows + i / lanes, y = i % lanes * width;
-        const int r = block_row + x, s = block_col + y;
-        if (r >= M || s >= N) continue;
-        const float* const from = sums + x * SUM_PITCH + (ALIGNED ? y : y ^ 1);
-        alignas(16) float v[width] = {};
+    constexpr int lanes = BLOCK_COLS / WIDTH, rows = BLOCK_ROWS / CLUSTER;
+    constexpr int together = THREADS / lanes;  // rows
+    const int row = rank * rows + threadIdx.x / lanes, col = threadIdx.x % lanes * WIDTH;
+    if (block_col + col >= N) return;
+    const float* const from = sums + row * SUM_PITCH + (WIDTH == 1 ? col ^ 1 : col);
+    size_t at = size_t(block_row + row) * N + block_col + col;
+    const int rows_left = M - block_row - row;
+#pragma unroll
+    for (int x = 0; x < rows; x += together, at += size_t(together) * N) {
+        if (x >= rows_left) return;
+        alignas(16) float v[WIDTH] = {}, more[WIDTH];
 #pragma unroll
         for (int part = 0; part < GROUPS * CLUSTER; ++part) {
-            const float* const of_part = from + part % GROUPS * (BLOCK_ROWS * SUM_PITCH);
-            alignas(16) float more[width];
+            const float* const of_part = from + (part % GROUPS * BLOCK_ROWS + x) * SUM_PITCH;
             if (CLUSTER > 1) {
                 read_from_block(of_part, part / GROUPS, more);
-            } else if (ALIGNED) {
-                *reinterpret_cast<float4*>(more) = *reinterpret_cast<const float4*>(of_part);
             } else {
-                more[0] = *of_part;
+                copy_floats<WIDTH>(more, of_part);
             }
 #pragma unroll
-            for (int j = 0; j < width; ++j) v[j] += more[ALIGNED ? j ^ 1 : j];
+            for (int j = 0; j < WIDTH; ++j) v[j] += more[WIDTH == 1 ? j : j ^ 1];
         }
-        const INDEX at = INDEX(r) * N + s;
 #pragma unroll
-        for (int j = 0; j < width; ++j) {
+        for (int j = 0; j < WIDTH; ++j) {
             v[j] *= alpha;
             if (beta != 0) v[j] += beta * c[at + j];
         }
-        if (ALIGNED) {
-            *reinterpret_cast<float4*>(out + at) = *reinterpret_cast<float4*>(v);
-        } else {
-            out[at] = v[0];
-        }
+        copy_floats<WIDTH>(out + at, v);
     }
 }
 
@@ -301,21 +319,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(C
     const unsigned b_own =
         unsigned(__cvta_generic_to_shared(b_ring + group * STEPS * BLOCK_COLS + col));
     float sum[ROWS][COLS] = {};
-    if (N % 4 == 0 && size_t(b) % 16 == 0) {
-        const Copies<true> copies(
+    const auto run = [&](auto width) {
+        const Copies<width.elements> copies(
             a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring);
-        multiply<true>(sum, copies, last - first, a_own, b_own);
-    } else {
-        const Copies<false> copies(
-            a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring);
-        multiply<false>(sum, copies, last - first, a_own, b_own);
+        multiply<width.elements>(sum, copies, last - first, a_own, b_own);
+    };
+    switch (width_of(N, size_t(b))) {
+        case 4:
+            run(Width<4>());
+            break;
+        case 2:
+            run(Width<2>());
+            break;
+        default:
+            run(Width<1>());
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
 
     out += slice * (size_t(M) * N);
-    const bool aligned = N % 4 == 0 && (size_t(out) | size_t(c)) % 16 == 0;
-    if (PARTS == 1 && aligned) {
+    const int width = width_of(N, size_t(out) | size_t(c));
+    if (PARTS == 1 && width == 4) {
 #pragma unroll
         for (int n = 0; n < ROWS * COLS; n += 4) {
             const int r = block_row + row + row_of(n / COLS);
@@ -348,10 +372,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(C
     } else {
         __syncthreads();
     }
-    if (aligned) {
-        write_tile<true>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
-    } else {
-        write_tile<false>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
+    const auto write = [&](auto width) {
+        write_tile<width.elements>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
+    };
+    switch (width) {
+        case 4:
+            write(Width<4>());
+            break;
+        case 2:
+            write(Width<2>());
+            break;
+        default:
+            write(Width<1>());
     }
     if (CLUSTER > 1) cluster_meets();  // a block's shared memory must live until all have read it
 }

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from coalesce.benchmarking import shapes
+from coalesce.cli import main
 from coalesce.common.errors import DeviceUnavailable
 
 
@@ -36,6 +37,8 @@ def test_the_summary_has_the_lowest_ratios() -> None:
     assert "CuPy:" not in shapes.summary(without_cupy)
 
 
-def test_shapes_need_a_gpu() -> None:
+def test_shapes_need_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "shapes", "--seed", "2", "--device", "sim"]) == 1
+    assert "random shapes can only be timed on a GPU" in capsys.readouterr().err
     with pytest.raises(DeviceUnavailable, match="runs on sim:h200"):
         shapes.measure(1, 1, "sim")
