@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ from coalesce.arrays.waiting import until_done
 from coalesce.common import dtypes, require
 from coalesce.common.errors import LaunchError
 from coalesce.common.words import plural
+
+
+@cache
+def _code_of(dtype: np.dtype[Any]) -> int:
+    """Return the number that C++ has for the element type."""
+    return _cuda.scalar_code(dtypes.code_of(dtype))
 
 
 class DeviceArray:
@@ -88,7 +95,7 @@ class DeviceArray:
         # How many kernels had faulted on this GPU when the array was made. (A fault destroys the
         # memory.) On the simulator, it is 0.
         self._generation = generation
-        self._code = _cuda.scalar_code(dtypes.code_of(dtype))
+        self._code = _code_of(dtype)
         self.shape = shape
         self.dtype = dtype
 
