@@ -179,6 +179,7 @@ void Report::write(const std::string& file) const {
             .raw("snapshots", json::list(snapshots_))
             .add("copies_ms", copies_ms)
             .add("failure", failure)
+            .add("unusable", unusable)
             .text();
     const std::string made = file + ".part";
     std::FILE* const out = std::fopen(made.c_str(), "w");

@@ -61,7 +61,8 @@ class Report {
     void missing(const std::string& function) { missing_.push_back(function); }
     void snapshot(const std::string& file) { snapshots_.push_back(file); }
     double copies_ms = 0;
-    std::string failure;  // the message of a kernel's fault
+    std::string failure;   // the message of a kernel's fault
+    std::string unusable;  // why kernels of the program cannot run; empty if they can
 
     // Writes the report to a file as JSON.
     void write(const std::string& file) const;

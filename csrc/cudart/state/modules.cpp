@@ -139,8 +139,10 @@ void Modules::use(ModuleRecord& m) {
         } catch (const std::exception& e) {
             m.error_number = cudaErrorInvalidKernelImage, m.error = e.what();
         }
-        if (!m.error.empty() && !m.loaded)
+        if (!m.error.empty() && !m.loaded) {
+            runtime().report.unusable = m.error;
             print_once("coalesce: this program's device code cannot be used: " + m.error);
+        }
     }
     if (!m.error.empty()) throw Failure{m.error_number, m.loaded ? m.error : ""};
 }
@@ -159,10 +161,9 @@ void Modules::read(ModuleRecord& m) {
         throw BadImage(
             cudaErrorInvalidKernelImage,
             m.code.linked
-                ? "the code has no PTX, only machine code, probably because nvcc was called with "
-                  "-rdc=true or -arch=sm_90. Build the program without -rdc=true, and with "
-                  "-gencode "
-                  "arch=compute_90,code=[compute_90,sm_90]"
+                ? "it has no PTX, only machine code. If nvcc was called with -rdc=true (separate "
+                  "compilation), the simulator cannot run the program. If not, build it with "
+                  "-gencode arch=compute_90,code=[compute_90,sm_90]"
                 : "the code has no PTX that the simulated GPU can run. Build the program with "
                   "-gencode "
                   "arch=compute_90,code=[compute_90,sm_90]");

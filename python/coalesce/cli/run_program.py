@@ -14,7 +14,9 @@ from pathlib import Path
 
 from coalesce import programs
 
-_FAILED = 3  # the exit status if --check has findings but the program itself succeeded
+# The exit statuses if the program itself succeeded, but its kernels could not run or --check has
+# findings.
+_UNUSABLE, _FAILED = 1, 3
 
 
 def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -49,8 +51,11 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         report.write_html(outcome, Path(options.file[0]).name, options.html)
     if options.json:
         Path(options.json).write_text(json.dumps(report.as_dict(outcome), indent=1))
-    wrong = options.check and outcome.report is not None and report.has_errors(outcome.report)
-    return outcome.status or (_FAILED if wrong else 0)
+    if outcome.report is None or outcome.status:
+        return outcome.status
+    if outcome.report["unusable"]:
+        return _UNUSABLE
+    return _FAILED if options.check and report.has_errors(outcome.report) else 0
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from coalesce._core import CompileError, printable
-from coalesce.compile import cache, pathfinder, program_inputs
+from coalesce.compile import cache, pathfinder, program_inputs, texture_references
 from coalesce.compile.binaries.executables import code_of
 from coalesce.compile.runtime_library import CLOSED, LIBRARIES, REPLACED, library, link_libraries
 
@@ -118,7 +118,7 @@ def build(
     needs = _Needs(f"{arch}")
     while True:
         with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
-            compiler = _Compiler(nvcc(), Path(folder), paths[0])
+            compiler = _Compiler(nvcc(), Path(folder), paths[0], needs.references)
             words = [*needs.words(), *(["-g"] if debug else []), *options]
             made = _attempt(compiler, paths, words, arch, needs)
         if isinstance(made, Built):
@@ -152,15 +152,21 @@ class _Needs:
 
 @dataclass(frozen=True)
 class _Compiler:
-    """nvcc with a folder for its temporary files. Its errors name the file `user`."""
+    """nvcc with a folder for its temporary files. Its errors name the file `user`.
+
+    If `references`, the program has texture references.
+    """
 
     program: str
     folder: Path
     user: Path
+    references: bool
 
     def run(self, words: Sequence[str]) -> tuple[bytes, bytes]:
         """Run nvcc and return what it wrote to stdout and stderr. If it fails, raise its error."""
         environment = {**os.environ, "TMPDIR": str(self.folder)}
+        if self.references:
+            environment["PATH"] = f"{self.folder / 'bin'}{os.pathsep}{environment['PATH']}"
         try:
             process = subprocess.Popen(
                 [self.program, *self._more_headers(), *words],
@@ -210,6 +216,8 @@ def _attempt(
     compiler: _Compiler, paths: Sequence[Path], words: Sequence[str], arch: int, needs: _Needs
 ) -> Built | _Needs:
     """Compile and link a program, or return what it needs besides `needs`."""
+    if needs.references:
+        texture_references.write_compilers(compiler.folder / "bin")
     sources = [_plain(path, compiler.folder / f"{n}") for n, path in enumerate(paths)]
     inputs = program_inputs.inputs_of(compiler.run, [*words, *map(str, sources)], compiler.folder)
     if inputs.separate:

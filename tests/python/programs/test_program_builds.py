@@ -12,6 +12,7 @@ import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
 from coalesce.compile import nvcc
+from coalesce.compile.runtime_library import link_libraries
 
 pytestmark = NEEDS_COMPILERS
 
@@ -349,6 +350,20 @@ def test_separate_compilation_is_refused(option: str, tmp_path: Path) -> None:
     done = coalesce("run", tmp_path / "main.cu", "--option", option)
     assert done.returncode == 1
     assert "main.cu needs separate compilation (nvcc -rdc=true)" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-rdc=true", "-gencode=arch=compute_90,code=sm_90"])
+def test_an_executable_without_ptx_fails(option: str, tmp_path: Path) -> None:
+    source, made = tmp_path / "main.cu", tmp_path / "main"
+    source.write_text("__global__ void k() {}\nint main() { k<<<1, 1>>>(); }\n")
+    command = [nvcc.nvcc(), "-cudart", "shared", option, f"-L{tmp_path}", "-o", made, source]
+    link_libraries(tmp_path)
+    subprocess.run(command, check=True)
+    done = coalesce("exec", made)
+    assert done.returncode == 1
+    assert (
+        done.stderr.count("has no PTX, only machine code. If nvcc was called with -rdc=true") == 1
+    )
 
 
 def test_a_name_that_the_replacement_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

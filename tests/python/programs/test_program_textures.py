@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from whole_programs import NEEDS_COMPILERS, Program
+from whole_programs import NEEDS_COMPILERS, Program, coalesce
 
 pytestmark = NEEDS_COMPILERS
 
@@ -340,3 +340,36 @@ def test_programs_with_references_have_no_leaks(program: Program, flag: str) -> 
 def test_references_know_their_channels(program: Program) -> None:
     done = program.run()
     assert done.stdout.splitlines() == ["32 2 8", "0", "1 4"], done.stderr
+
+
+def test_other_things_may_be_named_texture(tmp_path: Path) -> None:
+    (tmp_path / "main.cu").write_text(
+        """
+        #include <cstdio>
+        struct Scene { int texture; };
+        static int twice(int texture) { return 2 * texture; }
+        namespace scene { texture<float, cudaTextureType1D> line; }
+        static texture<int,
+                       2> rows, columns;
+        #define TEXTURE(type, name) texture<type> name
+        TEXTURE(float4, points);
+        template <class T> int normalized(const texture<T> &t,
+                                          const texture<int, 2> &u) {
+            return t.normalized + u.normalized;
+        }
+        __global__ void copy(float *y) { y[threadIdx.x] = tex1Dfetch(scene::line, threadIdx.x); }
+        int main() {
+            Scene texture = {3};
+            float h[4] = {5, 6, 7, 8}, *x, *y;
+            cudaMalloc(&x, 16); cudaMalloc(&y, 16);
+            cudaMemcpy(x, h, 16, cudaMemcpyHostToDevice);
+            cudaBindTexture(0, scene::line, x, 16);
+            copy<<<1, 4>>>(y);
+            cudaMemcpy(h, y, 16, cudaMemcpyDeviceToHost);
+            printf("%d %g %d", twice(texture.texture), h[3], normalized(points, columns));
+            return normalized(points, rows);
+        }
+        """
+    )
+    done = coalesce("run", tmp_path / "main.cu")
+    assert (done.returncode, done.stdout) == (0, "6 8 0"), done.stderr

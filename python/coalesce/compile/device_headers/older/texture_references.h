@@ -1,8 +1,9 @@
 // Texture references, which CUDA 12 removed: texture<float, 1> t; tex1Dfetch(t, i).
 //
 // `coalesce run` includes this before a .cu file that declares texture references. A reference is
-// an object in managed memory. When a program binds memory to a reference, this file creates a
-// texture object, and stores the handle of the object in the reference.
+// an object in managed memory (see texture_references.py). When a program binds memory to a
+// reference, this file creates a texture object, and stores the handle of the object in the
+// reference.
 #pragma once
 #if defined(__cplusplus) && defined(CUDART_VERSION) && CUDART_VERSION >= 12000
 
@@ -55,11 +56,10 @@ template <> struct coalesceChannels<float> : coalesceChannels<float1> {};
 
 template <class T, int type = cudaTextureType1D,
           cudaTextureReadMode mode = cudaReadModeElementType>
-struct coalesceTexture : textureReference {
-    constexpr coalesceTexture(int normalized = 0,
-                              cudaTextureFilterMode filter = cudaFilterModePoint,
-                              cudaTextureAddressMode address = cudaAddressModeClamp,
-                              cudaChannelFormatDesc channels = coalesceChannels<T>::value)
+struct texture : textureReference {
+    constexpr texture(int normalized = 0, cudaTextureFilterMode filter = cudaFilterModePoint,
+                      cudaTextureAddressMode address = cudaAddressModeClamp,
+                      cudaChannelFormatDesc channels = coalesceChannels<T>::value)
         : textureReference{normalized, filter, {address, address, address}, channels, 0, 0,
                            cudaFilterModePoint, 0, 0, 0, 0, mode, 0} {}
 };
@@ -106,7 +106,7 @@ struct coalesceFetched<T, cudaReadModeNormalizedFloat> {
         parameters {                                                                    \
         return name<typename coalesceFetched<T, mode>::one> arguments;                  \
     }
-#define COALESCE_REFERENCE const coalesceTexture<T, type, mode> &t
+#define COALESCE_REFERENCE const texture<T, type, mode> &t
 #define COALESCE_OBJECT t.coalesceObject
 COALESCE_FETCH(tex1Dfetch, (COALESCE_REFERENCE, int x), (COALESCE_OBJECT, x))
 COALESCE_FETCH(tex1D, (COALESCE_REFERENCE, float x), (COALESCE_OBJECT, x))
@@ -205,20 +205,20 @@ static inline cudaError_t cudaGetTextureReference(const textureReference **t, co
 // The functions of C++.
 template <class T, int type, cudaTextureReadMode mode>
 static inline cudaError_t cudaBindTexture(size_t *offset,
-                                          const coalesceTexture<T, type, mode> &t, const void *p,
+                                          const texture<T, type, mode> &t, const void *p,
                                           const cudaChannelFormatDesc &channels,
                                           size_t bytes = 0xffffffffu) {
     return cudaBindTexture(offset, static_cast<const textureReference *>(&t), p, &channels, bytes);
 }
 template <class T, int type, cudaTextureReadMode mode>
 static inline cudaError_t cudaBindTexture(size_t *offset,
-                                          const coalesceTexture<T, type, mode> &t, const void *p,
+                                          const texture<T, type, mode> &t, const void *p,
                                           size_t bytes = 0xffffffffu) {
     return cudaBindTexture(offset, t, p, cudaCreateChannelDesc<T>(), bytes);
 }
 template <class T, int type, cudaTextureReadMode mode>
 static inline cudaError_t cudaBindTexture2D(size_t *offset,
-                                            const coalesceTexture<T, type, mode> &t, const void *p,
+                                            const texture<T, type, mode> &t, const void *p,
                                             const cudaChannelFormatDesc &channels, size_t width,
                                             size_t height, size_t pitch) {
     return cudaBindTexture2D(offset, static_cast<const textureReference *>(&t), p, &channels, width,
@@ -226,32 +226,30 @@ static inline cudaError_t cudaBindTexture2D(size_t *offset,
 }
 template <class T, int type, cudaTextureReadMode mode>
 static inline cudaError_t cudaBindTexture2D(size_t *offset,
-                                            const coalesceTexture<T, type, mode> &t, const void *p,
+                                            const texture<T, type, mode> &t, const void *p,
                                             size_t width, size_t height, size_t pitch) {
     return cudaBindTexture2D(offset, t, p, cudaCreateChannelDesc<T>(), width, height, pitch);
 }
 template <class T, int type, cudaTextureReadMode mode>
-static inline cudaError_t cudaBindTextureToArray(const coalesceTexture<T, type, mode> &t,
+static inline cudaError_t cudaBindTextureToArray(const texture<T, type, mode> &t,
                                                  cudaArray_const_t array,
                                                  const cudaChannelFormatDesc &channels) {
     return cudaBindTextureToArray(static_cast<const textureReference *>(&t), array, &channels);
 }
 template <class T, int type, cudaTextureReadMode mode>
-static inline cudaError_t cudaBindTextureToArray(const coalesceTexture<T, type, mode> &t,
+static inline cudaError_t cudaBindTextureToArray(const texture<T, type, mode> &t,
                                                  cudaArray_const_t array) {
     return cudaBindTextureToArray(static_cast<const textureReference *>(&t), array, nullptr);
 }
 template <class T, int type, cudaTextureReadMode mode>
-static inline cudaError_t cudaUnbindTexture(const coalesceTexture<T, type, mode> &t) {
+static inline cudaError_t cudaUnbindTexture(const texture<T, type, mode> &t) {
     return cudaUnbindTexture(static_cast<const textureReference *>(&t));
 }
 template <class T, int type, cudaTextureReadMode mode>
 static inline cudaError_t cudaGetTextureAlignmentOffset(size_t *offset,
-                                                        const coalesceTexture<T, type, mode> &) {
+                                                        const texture<T, type, mode> &) {
     *offset = 0;
     return cudaSuccess;
 }
-
-#define texture __managed__ coalesceTexture
 
 #endif
