@@ -28,7 +28,8 @@ from coalesce.common.words import plural
 @cache
 def _code_of(dtype: np.dtype[Any]) -> int:
     """Return the number that C++ has for the element type."""
-    return _cuda.scalar_code(dtypes.code_of(dtype))
+    code: int = _cuda.scalar_code(dtypes.code_of(dtype))
+    return code
 
 
 class DeviceArray:
