@@ -40,26 +40,6 @@ constexpr const char* two_functions = R"(
 }
 )";
 
-TEST(Calls, DoNotShareRegisters) {
-    // Even and odd lanes call different functions, and wait inside them for all 32 lanes.
-    const std::string body = R"(
- { .param .b64 a; .param .b32 m; .param .b64 r;
-   st.param.b64 [a], %d1; st.param.b32 [m], -1;
-   @%p1 bra ODD;
-   call (r), wide, (a, m);
-   bra BOTH;
- ODD:
-   call (r), narrow, (a, m);
- BOTH:
-   ld.param.b64 %d0, [r]; }
-)";
-    const std::vector<uint64_t> got = run_module(kernel_text(body, two_functions), numbered(64));
-    for (uint64_t i = 0; i < got.size(); ++i) {
-        const uint64_t want = i % 2 ? 17 * i - i + 18 + (i > 20 ? 1000 : 0) : 8 * i + 1000000000002;
-        EXPECT_EQ(got[i], want) << i;
-    }
-}
-
 TEST(Calls, LanesDivergeAtCallsThroughPointers) {
     const std::string table =
         std::string(two_functions) + ".global .u64 functions[2] = {wide, narrow};\n";
@@ -102,54 +82,6 @@ TEST(Calls, GuardedCallsAndReturns) {
     const std::vector<uint64_t> got = run_module(kernel_text(body, f), numbered(40));
     for (uint64_t i = 0; i < got.size(); ++i)
         EXPECT_EQ(got[i], i % 2 == 0 ? 77 : i < 10 ? i : i / 2) << i;
-}
-
-TEST(Calls, TooDeepRecursionIsAnError) {
-    const std::string f =
-        ".func f (.param .b64 a)\n{ .param .b64 b; .reg .b64 %x; ld.param.u64 %x, [a];\n"
-        " st.param.b64 [b], %x; call f, (b); ret; }\n";
-    const std::string body = "{ .param .b64 a; st.param.b64 [a], %d1; call f, (a); }";
-    EXPECT_THROW(run_module(kernel_text(body, f), numbered(3)), LaunchError);
-}
-
-TEST(Warps, GroupsWithDifferentMasks) {
-    // Four tiles of eight lanes vote, reduce and match in one instruction each.
-    const std::string body = R"(
- and.b32 %r4, %i, 24; mov.u32 %r5, 0xff; shl.b32 %r5, %r5, %r4;
- vote.sync.ballot.b32 %r6, %p2, %r5;
- redux.sync.add.u32 %r7, %r1, %r5;
- match.any.sync.b32 %r8, %r2, %r5;
- mov.b64 %d0, {%r6, %r7};
- cvt.u64.u32 %d4, %r8; shl.b64 %d4, %d4, 48; xor.b64 %d0, %d0, %d4;
-)";
-    std::vector<Words> words(32);
-    for (size_t i = 0; i < 32; ++i) words[i] = {i * i, (i * 7 / 3) % 4, 0};
-    const std::vector<uint64_t> got = run_body(body, words);
-    for (size_t i = 0; i < 32; ++i) {
-        uint32_t ballot = 0, sum = 0, same = 0;
-        for (size_t j = i / 8 * 8; j < i / 8 * 8 + 8; ++j) {
-            ballot |= uint32_t(words[j].b & 1) << j;
-            sum += uint32_t(words[j].a);
-            same |= uint32_t(words[j].b == words[i].b) << j;
-        }
-        const uint64_t want = (uint64_t{sum} << 32 | ballot) ^ uint64_t { same } << 48;
-        EXPECT_EQ(got[i], want) << i;
-    }
-}
-
-TEST(Warps, DoNotWaitForLanesThatExited) {
-    const std::string body = R"(
- @!%p1 bra STAY;
- mov.u32 %r4, 100;
-AGAIN:
- sub.u32 %r4, %r4, 1; setp.ne.u32 %p4, %r4, 0;
- @%p4 bra AGAIN;
- exit;
-STAY:
- redux.sync.add.u32 %r0, %r1, -1;
-)";
-    const std::vector<uint64_t> got = run_body(body, numbered(32));
-    for (uint64_t i = 0; i < 32; ++i) EXPECT_EQ(got[i], i % 2 ? 0 : 240) << i;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Tests basic blocks, points of reconvergence and live ranges. First, tables have the expected
-// results of small kernels. Then, for random kernels, the same results are computed by simple, slow
-// functions (oracles) that follow the definitions, and compared. For reconvergence, such a function
+// Tests basic blocks, points of reconvergence and live ranges. Tables have the expected blocks of
+// small kernels. For random kernels, simple, slow functions (oracles) that follow the definitions
+// compute the points of reconvergence and the live ranges. For reconvergence, such a function
 // removes a block and tests what still reaches the end. For live ranges, it follows every path from
 // a write to a read.
 #include "sim/ptx_analysis/data_flow.hpp"
@@ -177,45 +177,6 @@ TEST(Effects, Table) {
     };
     for (const auto& row : table)
         EXPECT_EQ(effects_of(row.instruction), row.effects) << row.instruction;
-}
-
-std::string ranges_of(const std::string& body) {
-    const Module module = kernel(body);
-    const Function& k = entry_of(module);
-    const std::vector<LiveRange> ranges = live_ranges(k, control_flow(k));
-    std::string text;
-    for (size_t r = 0; r < ranges.size(); ++r) {
-        if (ranges[r].first > ranges[r].last) continue;
-        if (!text.empty()) text += " ";
-        text += k.registers[r].name + ":" + std::to_string(ranges[r].first) + "-" +
-                std::to_string(ranges[r].last);
-    }
-    return text;
-}
-
-TEST(LiveRanges, Table) {
-    const struct {
-        const char* body;
-        const char* ranges;
-    } table[] = {
-        {"ret;", ""},
-        {"mov.b32 a, 1; mov.b32 b, a; mov.b32 c, b; ret;", "a:0-1 b:1-2 c:2-2"},
-        {"mov.b32 a, 1; mov.b32 a, 2; ret;", "a:0-1"},
-        // around a loop: `b` is live to the end of the loop, `c` only inside the loop
-        {"mov.b32 a, 0; mov.b32 b, 7; L: add.u32 c, b, 1; add.u32 a, a, c; setp.lt.u32 p, a, 9; "
-         "@p bra L; ret;",
-         "p:4-5 a:0-5 b:1-5 c:2-3"},
-        // a register of one side is not live on the other side
-        {"@p bra T; mov.b32 a, 1; mov.b32 b, a; bra E; T: mov.b32 c, 1; mov.b32 b, c; E: mov.b32 "
-         "d, b;"
-         "ret;",
-         "p:0-0 a:1-2 b:2-6 c:4-5 d:6-6"},
-        // a guarded write does not end the life of the earlier value
-        {"mov.b32 a, 1; @p mov.b32 a, 2; mov.b32 b, a; ret;", "p:0-1 a:0-2 b:2-2"},
-        // a backward jump makes a value live in text before its write
-        {"bra M; L: mov.b32 b, a; ret; M: mov.b32 a, 1; bra L;", "a:1-4 b:1-1"},
-    };
-    for (const auto& row : table) EXPECT_EQ(ranges_of(row.body), row.ranges) << row.body;
 }
 
 // Returns a random kernel of moves, guarded moves, branches, returns and barriers.

@@ -311,39 +311,7 @@ def test_structures() -> None:
         pack(parameter, 8)
 
 
-def test_how_many() -> None:
-    with pytest.raises(TypeError, match=r"k\(float \*x, number n\) takes 2 arguments; got 1"):
-        prepare(Signature("k", "k", (pointer(), scalar("i4"))), [np.zeros(3, np.float32)])
-
-
 # --- arrays ---------------------------------------------------------------------------------------
-
-
-def test_contiguous_arrays_are_used_in_place() -> None:
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    argument = pack(pointer("x", "f4"), x)
-    assert isinstance(argument, HostArray)
-    assert argument.array is x
-    assert argument.written
-    assert not pack(pointer("x", "f4", const=True), x).written  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("view", [np.s_[::2], np.s_[::-1], np.s_[:, 1]], ids=str)
-def test_other_layouts_are_copied_in_and_out(view: object) -> None:
-    x = np.arange(24, dtype=np.float32).reshape(4, 6)
-    argument = pack(pointer("x", "f4"), x[view])
-    assert isinstance(argument, HostArray)
-    assert argument.array.flags.c_contiguous
-    np.testing.assert_array_equal(argument.array, x[view])
-    argument.array += 100
-    argument.finish()
-    assert np.count_nonzero(x >= 100) == argument.array.size
-
-
-def test_fortran_order_keeps_its_indices() -> None:
-    x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
-    argument = pack(pointer("x", "f4"), x)
-    assert argument.array.ravel().tolist() == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
 
 
 def test_a_copy_that_does_not_fit_in_the_memory_names_the_array() -> None:
@@ -385,12 +353,6 @@ def test_arrays_whose_elements_overlap_are_refused_where_the_kernel_may_write() 
     ):
         assert not elements_overlap(x)
         pack(pointer("x", "f4"), x)
-
-
-def test_empty_and_scalar_shapes() -> None:
-    for shape in ((0,), (3, 0), ()):
-        argument = pack(pointer("x", "f4"), np.zeros(shape, np.float32))
-        assert argument.array.shape == shape  # type: ignore[attr-defined]
 
 
 def test_a_null_pointer() -> None:

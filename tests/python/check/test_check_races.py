@@ -136,6 +136,18 @@ PLANTED = {
         lambda: (1, 96, zeros(96)),
         RACE,
     ),
+    "an arrival taken for a barrier": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ int tile[64];
+            int i = threadIdx.x;
+            tile[i] = x[i];
+            asm volatile("bar.BAR 0, 64;" ::: "memory");
+            x[i] = tile[63 - i];
+        }""",
+        "BAR",
+        lambda: (1, 64, integers(64)),
+        RACE,
+    ),
     "a copy that nobody waits for": (
         """#include <cuda_pipeline.h>
         extern "C" __global__ void k(const int *x, int *out) {
@@ -482,6 +494,7 @@ PLANTED = {
 # A kernel that is not listed lacks a statement: `HOLE` becomes nothing in the faulty kernel, and
 # the missing statement in the corrected kernel.
 FILLINGS = {
+    "an arrival taken for a barrier": ("arrive", "sync"),
     "blocks that add to one element": ("*sum += 1", "atomicAdd(sum, 1)"),
     "neighbours read while they are written": ("x", "y"),
     "a counter set to zero by the kernel that counts": ("*count = 0", "(void)0"),

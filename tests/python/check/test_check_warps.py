@@ -146,16 +146,17 @@ def test_a_vote_and_a_match_that_lanes_miss():
 
 
 def test_a_mask_without_the_calling_lane():
-    source = """extern "C" __global__ void k(int *x) {
-        int v = x[threadIdx.x];
-        if (threadIdx.x < 16) v += __shfl_xor_sync(MASK, v, 1);
-        x[threadIdx.x] = v;
-    }"""
-    f = only(check(source.replace("MASK", "0x00ff"), 1, 32, ones(32)), "warp_mask")
-    assert f.title == "the member mask of a warp operation does not include the calling lane"
-    assert f.first.thread == (8, 0, 0)
-    assert f.count == 8
-    assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
+    for call in ("v += __shfl_xor_sync(MASK, v, 1)", "__syncwarp(MASK)"):
+        source = f"""extern "C" __global__ void k(int *x) {{
+            int v = x[threadIdx.x];
+            if (threadIdx.x < 16) {call};
+            x[threadIdx.x] = v;
+        }}"""
+        f = only(check(source.replace("MASK", "0x00ff"), 1, 32, ones(32)), "warp_mask")
+        assert f.title == "the member mask of a warp operation does not include the calling lane"
+        assert f.first.thread == (8, 0, 0)
+        assert f.count == 8
+        assert not check(source.replace("MASK", "0xffff"), 1, 32, ones(32))
 
 
 def test_the_result_of_a_vote_may_replace_its_mask():

@@ -285,13 +285,3 @@ def test_endless_recursion():
     __global__ void fall(int *a) { a[1] = deeper(a, 0); }"""
     message = fault(source, np.zeros(2, np.int32), error=coalesce.LaunchError)
     assert message.startswith("stack overflow")
-
-
-@pytest.mark.parametrize(
-    ("grid", "block", "named"),
-    [((1, 70000), 32, "grid"), (1, 2048, "block"), (0, 32, "grid"), (1, (1, 1, 65), "block")],
-)
-def test_geometry(grid, block, named):
-    with pytest.raises((ValueError, coalesce.LaunchError)) as caught:
-        kernel("__global__ void one(int *a) { a[0] = 1; }")[grid, block](np.zeros(1, np.int32))
-    assert named in str(caught.value)
