@@ -7,7 +7,6 @@ compiled unchanged. For such a source, the first compilation is skipped.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -96,14 +95,18 @@ def compile_whole(
     try:
         return _compiled(code, *given), code
     except CompileError as error:
+        without: list[str] = []
         asked = {name_of(plain_name(each)) for each in (entry, *expressions) if each is not None}
         for other in code.instead:
             if not other.launching or (asked and not asked & other.launching):
-                with contextlib.suppress(CompileError):
+                try:
                     return _compiled(other, *given), other
+                except CompileError as later:
+                    if _ERROR_LINE.findall(str(later)) != _ERROR_LINE.findall(str(error)):
+                        without.append(f"  Without the #error lines, too:\n{later}")
         if first is not None and _is_of_removal(error, first):
             raise first from None
-        raise
+        raise CompileError("\n".join([str(error), *without])) from None
 
 
 def compiler_input(

@@ -88,6 +88,8 @@ class Item:
     locals: set[str] = field(default_factory=set)  # the names of a function's local variables
     node: Any = None
     launches: bool = False  # a function that contains <<<
+    # The functions with a device mark that it declares without a body: (class or "", name).
+    declares: set[tuple[str, str]] = field(default_factory=set)
     unmarked: bool = False  # it has constexpr functions without __device__
     initial: set[str] = field(default_factory=set)  # the words in a variable's initial values
     const_end: int | None = None  # the end of the word const of a floating-point constant
@@ -188,6 +190,12 @@ def without_host_code(source: str, find: Find, chosen: Sequence[str] = ()) -> De
             if item.kind != "type" and item.words & of_kernels:
                 item.device = item.keepable = True
     items = [item for file in files for item in file.items]
+    declared = {key for item in items for key in item.declares}
+    for item in items:  # nvcc takes the marks of such a definition from the declaration
+        if item.kind == "function" and declared & _keys(
+            item.node.child_by_field_name("declarator")
+        ):
+            item.device = item.keepable = True
     trees = [(file.tree, file.layout.parsed) for file in files]
     reached = _reached(items, macros, set())
     known = {name for item in items if item.keepable for name in item.names} | set(macros)
@@ -342,6 +350,8 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         item.keepable = device or bool(words & _EVALUATED) or _is_for_types(node, text)
         item.unmarked = not device
         item.launches = "<<<" in text[start:end]
+        if device and node.type == "declaration":
+            item.declares = _keys(node.child_by_field_name("declarator"))
     elif kind == "variable":
         item.keepable = device or bool(words & {"const", "constexpr"})
         for declarator in node.children_by_field_name("declarator"):
@@ -373,6 +383,7 @@ def _item(whole: Any, node: Any, kind: str, layout: Layout, marks: set[str]) -> 
         if node.type == "using_declaration":
             item.names = set(WORD.findall(text[start:end])[-1:])
     for part in _classes_in(node):
+        item.declares.update(_declared_members(part, text, marks))
         for member, is_host in _unmarked_members(part, text, marks):
             item.unmarked |= not is_host
             if is_host:
@@ -441,6 +452,35 @@ def _declared(declarator: Any, text: str) -> set[str]:
             return set(WORD.findall(name[0])[-1:]) if name else set()
         declarator = inner
     return set()
+
+
+def _keys(declarator: Any) -> set[tuple[str, str]]:
+    """Return (class or "", name) of the function in a declarator; empty for other declarators."""
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator") or (
+            declarator.named_children[-1] if declarator.type == "reference_declarator" else None
+        )
+    if declarator is None:
+        return set()
+    name = re.sub(r"\s", "", declarator.child_by_field_name("declarator").text.decode())
+    while "::" in name and (shorter := re.sub(r"<[^<>]*>(?=::)", "", name)) != name:
+        name = shorter
+    *scopes, name = name.split("::")
+    return {(scopes[-1] if scopes else "", name)}
+
+
+def _declared_members(own: Any, text: str, marks: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield (class, name) of each member function that a class declares for the device."""
+    name = own.child_by_field_name("name")
+    for member in own.child_by_field_name("body").named_children:
+        while member.type == "template_declaration":
+            member = member.named_children[-1]
+        for nested in _classes_in(member):
+            yield from _declared_members(nested, text, marks)
+        words = set(WORD.findall(text[member.start_byte : member.end_byte]))
+        if name is not None and words & marks and member.type.endswith("declaration"):
+            for _, function in _keys(member.child_by_field_name("declarator")):
+                yield name.text.decode().partition("<")[0], function
 
 
 def _type_names(node: Any, text: str) -> set[str]:

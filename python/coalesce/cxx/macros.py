@@ -15,8 +15,11 @@ from coalesce.cxx.declarations import closing
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 _DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)(?:\(([^)]*)\))?(.*)", re.DOTALL)
-# A macro without parameters that the parser must see: it has a brace, a launch or an attribute.
-_STRUCTURE = re.compile(r"[{};]|<<<|__attribute__|__declspec|alignas|__align__")
+# What the parser must see of a macro without parameters.
+_STRUCTURE = re.compile(
+    r"[{};]|<<<|\b(?:__attribute__|__declspec|alignas|__align__|inline|static|extern|virtual|explicit"
+    r"|friend|template|typename|noexcept|override|__forceinline__|__inline__|__noinline__)\b"
+)
 _DEPTH = 12  # macros within macros
 _LONGEST = 1 << 20  # characters of an expanded file
 
@@ -79,7 +82,7 @@ def to_expand(
             key=lambda macro: (bool(marks & set(WORD.findall(macro.body))), bool(macro.body)),
         )
         if best.parameters is None:
-            if not _STRUCTURE.search(best.body):
+            if not _STRUCTURE.search(best.body) and not marks & set(WORD.findall(best.body)):
                 continue
         elif re.search(rf"[\w*&>]\s+{name}\s*\([^()]*\)\s*\{{", text):
             continue

@@ -816,6 +816,18 @@ int main() {{ k<<<1, 1>>>(nullptr); }}
         coalesce.Kernel(source, device="sim")
 
 
+def test_a_mistake_behind_an_error_of_systems_is_shown() -> None:
+    source = """#include <unistd.h>
+#if _POSIX_VERSION < 200112L
+#error "no time here"
+#endif
+__global__ void k(int *x) { *x = nowhere; }
+int main() { k<<<1, 1>>>(nullptr); }
+"""
+    with pytest.raises(coalesce.CompileError, match=r'Without the #error(.|\n)*"nowhere" is undef'):
+        coalesce.Kernel(source, device="sim")
+
+
 def test_a_kernel_whose_neighbours_launch_kernels() -> None:
     source = """#include <cstdio>
     #define RUN(kernel, x) kernel<<<1, 1>>>(x)
@@ -838,6 +850,68 @@ def test_a_kernel_whose_neighbours_launch_kernels() -> None:
     for other in (None, "direct", "in_macro", "outer::indirect", "of_template<int>", "of_template"):
         with pytest.raises(coalesce.CompileError, match="dynamic parallelism"):
             coalesce.Kernel(source, other, device="sim")
+
+
+def test_definitions_take_their_marks_from_declarations() -> None:
+    source = """
+#include <string>
+struct A {
+    int x;
+    __device__ int get() const;
+    std::string s() const;
+    struct In { __device__ int deep(); };
+    template <class T> __device__ T conv(T a);
+};
+template <class T> struct B {
+    T x;
+    __host__ __device__ T get() const;
+    T host(std::string) const;
+};
+__device__ int free_one(int);
+template <class T> __device__ T free_two(T);
+namespace n {
+struct C { __device__ C(int); __device__ ~C(); __device__ int operator()(int) const; int v; };
+}
+int A::get() const { return x; }
+std::string A::s() const { return ""; }
+int A::In::deep() { return 3; }
+template <class T> T A::conv(T a) { return a; }
+template <class T> T B<T>::get() const { return x; }
+template <class T> T B<T>::host(std::string) const { return x; }
+int free_one(int a) { return a; }
+template <class T> T free_two(T a) { return a; }
+n::C::C(int a) : v(a) {}
+n::C::~C() {}
+int n::C::operator()(int a) const { return v + a; }
+__global__ void k(int *x) {
+    A a{1}; B<int> b{2}; A::In i; n::C c(4);
+    *x = a.get() + b.get() + free_one(5) + i.deep() + a.conv(7) + free_two(8) + c(9);
+}
+int main() { k<<<1, 1>>>(nullptr); }
+"""
+    kernel = coalesce.Kernel(source, device="sim")
+    x = np.zeros(1, np.int32)
+    kernel[1, 1](x)
+    assert x[0] == 39
+    assert [text.partition(" ")[0] for text in kernel.left_out] == ["s()", "B()", "main()"]
+
+
+def test_members_whose_marks_are_in_a_macro() -> None:
+    source = """
+    #include <string>
+    #define INLINE inline
+    #define BOTH INLINE __host__ __device__
+    struct A {
+        int n;
+        BOTH static unsigned int half(int n) { return n / 2; }
+        BOTH unsigned short     last(void) const { return n % 10; }
+        INLINE std::string text() const { return "}"; }
+    };
+    __global__ void k(int *x) { *x = A::half(8) + A{13}.last(); }
+    int main() { k<<<1, 1>>>(nullptr); }"""
+    x = np.zeros(1, np.int32)
+    coalesce.Kernel(source, device="sim")[1, 1](x)
+    assert x[0] == 7
 
 
 def test_a_kernel_only_for_nvcc() -> None:
