@@ -32,8 +32,6 @@ MEASURED = HERE.parent / "docs" / "measured"
 sys.path.extend(str(room) for room in (HERE.parent / "tests" / "python").iterdir() if room.is_dir())
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-# Correct kernels, for which a tool must report nothing.
-CONTROL = ("test_check.py", "test_nothing_found")
 # The time limit of a test in seconds. Some faulty kernels never end on a GPU.
 LIMIT = 90
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)")
@@ -72,18 +70,17 @@ def run(file: str, test: str) -> None:
     coalesce.Kernel.check = launch_instead  # type: ignore[method-assign]
     coalesce.zeros = lambda shape, dtype, **_: cupy.zeros(shape, dtype)  # type: ignore[assignment]
     module = importlib.import_module(Path(file).stem)
-    if not test.startswith('"'):
+    if test.startswith("test_"):
         function = getattr(module, test)
         taken = function.__code__.co_argcount
         function(*(0,) * taken)
         return
-    name = test.strip('"')
     (function,) = (
         getattr(module, function)
         for table, function in module.TABLES.items()
-        if name in getattr(module, table)
+        if test in getattr(module, table)
     )
-    function(name)
+    function(test)
 
 
 def sanitized(tool: str, script: str, *arguments: str, limit: int = LIMIT) -> dict[str, Any]:
@@ -116,19 +113,18 @@ def main() -> None:
         run(*options.run)
         return
     require_tool()
-    from test_check_table import TESTS
+    from test_check_table import ROWS, file_of
 
-    rows = {"nothing": CONTROL, **TESTS}
-    cases = [(row, file, test) for row, (file, *tests) in rows.items() for test in tests]
+    cases = [(row, str(file_of(test)), test) for row, tests in ROWS.items() for test in tests]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         running = {
             (row, test, tool): pool.submit(sanitized, tool, __file__, "--run", file, test)
             for row, file, test in cases
             for tool in TOOLS
         }
-        reports: dict[str, dict[str, Any]] = {row: {} for row in rows}
+        reports: dict[str, dict[str, Any]] = {row: {} for row in ROWS}
         for (row, test, tool), future in running.items():
-            reported = reports[row].setdefault(test.strip('"'), {})[tool] = future.result()
+            reported = reports[row].setdefault(test, {})[tool] = future.result()
             print(f"{row[:40]:40} {test[:50]:50} {tool:10} {reported}", flush=True)
     write("sanitizer", {"rows": reports}, options.output)
 
