@@ -18,7 +18,7 @@ _DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)(?:\(([^)]*)\))?(.*)", re.DOTALL)
 # What the parser must see of a macro without parameters.
 _STRUCTURE = re.compile(
     r"[{};]|<<<|\b(?:__attribute__|__declspec|alignas|__align__|inline|static|extern|virtual|explicit"
-    r"|friend|template|typename|noexcept|override|__forceinline__|__inline__|__noinline__)\b"
+    r"|__host__|constexpr|friend|template|typename|noexcept|override|__forceinline__|__inline__|__noinline__)\b"
 )
 _DEPTH = 12  # macros within macros
 _LONGEST = 1 << 20  # characters of an expanded file
