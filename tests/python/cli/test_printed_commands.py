@@ -90,7 +90,7 @@ def test_coalesce(command, tmp_path, monkeypatch, capsys):
     if program is not None:  # test_programs.py runs some of these if there is a compiler
         assert parser.parse_program(program[0]).command == words[0]
         return
-    if words[0] == "bench" and {"--whole-calls", *WHOLE_CALLS} & set(words):
+    if words[0] == "bench" and {"--whole-calls", "shapes", *WHOLE_CALLS} & set(words):
         assert cli.main(words) == 1
         assert "can only be timed on a GPU" in capsys.readouterr().err
         return
