@@ -88,8 +88,9 @@ class File:
             text, _, use = text.partition("\n=> ")
             self.values.append((re.sub(r"\b(?=f?d\d)(?<!::)", scope, use), value))
         elif kind == "kernels":
-            inner = "" if 'extern "C"' in text else "begun::" if text.startswith("BEGIN") else ""
-            self.kernels[("" if 'extern "C"' in text else scope) + inner + name] = value
+            # C++ may find an inline namespace of BEGIN in another one.
+            plain = 'extern "C"' in text or text.startswith("BEGIN")
+            self.kernels[("" if plain else scope) + name] = value
         return text
 
     def block(self, count: int, scope: str) -> str:
