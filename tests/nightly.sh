@@ -2,10 +2,10 @@
 # What takes too long for every change: the fuzz targets under AddressSanitizer and
 # UndefinedBehaviorSanitizer for ten minutes each, the simulator's tests with every instruction set
 # under the same sanitizers, launches beside launches under ThreadSanitizer and, where the package is
-# installed, 5,000 wrong calls, half an hour of calls with every shape, 500 random files and a soak
-# of SOAK_MINUTES (60). Then the tests of tests/versions.sh with every Python that is installed. Each ends after a
-# time by the clock, so that a hang is found, too. The last lines are the report; docs/reliability.md
-# has those of the last run.
+# installed, 5,000 wrong calls, the variables of 1,000 stepped kernels, half an hour of calls with
+# every shape, 500 random files and a soak of SOAK_MINUTES (60). Then the tests of tests/versions.sh
+# with every Python that is installed. Each ends after a time by the clock, so that a hang is found,
+# too. The last lines are the report; docs/reliability.md has those of the last run.
 #
 #   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
 #
@@ -50,6 +50,7 @@ run 600 "$folder/sets/tests/cpp/test_sass" --gtest_brief=1
 run 3600 "$folder/threads/tests/cpp/threads" 20
 if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
+    run 3600 python tests/stepped_kernels.py --count 1000 --first "${seed}0000"
     run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"
     run 3600 python tests/random_files.py --first "${seed}000" --count 500
     minutes=${SOAK_MINUTES:-60}

@@ -198,7 +198,13 @@ def _launches() -> Iterator[Call]:
     yield Call(
         "Kernel.step",
         lambda *a, **o: k().step(*a, **o).close(),
-        {**_geometry(), **sim, "of_block": Argument(0, _indices()), "limit": limit},
+        {
+            **_geometry(),
+            **sim,
+            "of_block": Argument(0, _indices()),
+            "limit": limit,
+            "optimized": flag(True),
+        },
     )
 
 

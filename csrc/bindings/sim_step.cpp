@@ -107,7 +107,8 @@ bool run(StepSession& s, const std::vector<uint32_t>& instructions, std::optiona
     }
 }
 
-// Returns (name, type, mask of lanes that hold a value, bytes of 32 lanes) for each register.
+// Returns (name, type, mask of lanes that hold a value, bytes of 32 lanes, whether the value is
+// still needed) for each register.
 py::list registers(StepSession& s, uint32_t warp) {
     const StepperLock lock(s);
     py::list list;
@@ -116,9 +117,26 @@ py::list registers(StepSession& s, uint32_t warp) {
         const size_t bytes = predicate ? sizeof(sim::LaneMask)
                                        : size_t(ptx::size_of(r.place->type)) * sim::warp_size;
         list.append(py::make_tuple(r.place->name, std::string(ptx::name_of(r.place->type)), r.known,
-                                   py::bytes(reinterpret_cast<const char*>(r.bytes), bytes)));
+                                   py::bytes(reinterpret_cast<const char*>(r.bytes), bytes),
+                                   r.needed));
     }
     return list;
+}
+
+// Returns a .local variable of the function that the warp is in, and a mask of its written bytes.
+// Both have a row for each lane. Without such a variable, the rows are empty.
+py::tuple local(StepSession& s, uint32_t warp, size_t index) {
+    const StepperLock lock(s);
+    const Stepper::Locals of = s.stepper->local(warp, index);
+    const auto lanes = py::ssize_t(sim::warp_size);
+    const std::vector<py::ssize_t> shape{lanes, py::ssize_t(of.bytes.size()) / lanes};
+    py::array_t<uint8_t> bytes(shape);
+    py::array_t<bool> written(shape);
+    for (size_t i = 0; i < of.bytes.size(); ++i) {
+        bytes.mutable_data()[i] = uint8_t(of.bytes[i]);
+        written.mutable_data()[i] = of.written[i];
+    }
+    return py::make_tuple(bytes, written);
 }
 
 // Returns the shared memory of the block, and a mask of its written bytes.
@@ -144,16 +162,18 @@ py::list listing(const StepSession& s) {
     for (size_t pc = 0; pc < s.program.instructions.size(); ++pc) {
         const sim::InstructionInfo& i = s.program.instructions[pc];
         const sim::FunctionRegisters& registers = s.registers[i.function];
-        py::list writes, reads;
-        for (const uint32_t r : s.program.data_flow[pc].writes)
+        const sim::DataFlow& flow = s.program.data_flow[pc];
+        py::list writes;
+        for (const uint32_t r : flow.writes)
             writes.append(py::make_tuple(registers[r].name, ptx::size_of(registers[r].type)));
-        for (const uint32_t r : s.program.data_flow[pc].reads) reads.append(registers[r].name);
-        const bool loads = i.space != ptx::Space::reg && i.access == sim::Access::load;
-        list.append(
-            py::make_tuple(i.text, i.opcode, i.ptx_line, i.source.file, i.source.line, i.function,
-                           i.origin.parameter, loads ? i.bytes / i.traits.elements : 0,
-                           loads || sim::operation(i.traits.code).has(sim::trait::any_width),
-                           std::move(writes), std::move(reads)));
+        const bool memory = i.space != ptx::Space::reg;
+        const bool loads = memory && i.access == sim::Access::load;
+        const bool stores = memory && i.access == sim::Access::store;
+        list.append(py::make_tuple(
+            i.text, i.opcode, i.ptx_line, i.source.file, i.source.line, i.function,
+            i.origin.parameter, loads ? i.bytes / i.traits.elements : 0, std::move(writes),
+            stores && !flow.address.empty() ? registers[flow.address[0]].name : "", flow.offset,
+            stores ? i.bytes : 0, flow.guarded, flow.successors));
     }
     return list;
 }
@@ -171,10 +191,12 @@ void add_sim_step(py::module_& m) {
             "memory", "(space, name, address, bytes, argument or -1) of each array and variable.")
         .property<[](StepSession& s) { return s.program.files; }>("files")
         .property<[](StepSession& s) { return s.program.source_file; }>("source_file")
-        .def("listing", &listing,
-             "(text, opcode, PTX line, file, line, function, parameter or -1, bytes of a loaded "
-             "element or 0, whether a register may be wider than the type, registers written "
-             "with their bytes (0 for a predicate), registers read) of each instruction.")
+        .def(
+            "listing", &listing,
+            "(text, opcode, PTX line, file, line, function, parameter or -1, bytes of a loaded "
+            "element or 0, registers written with their bytes (0 for a predicate), register with "
+            "the address of a store or \"\", offset from it, stored bytes, whether it has a guard, "
+            "instructions that may be next) of each instruction.")
         .def("position", &position, py::arg("warp"),
              "(state, instruction, mask) of what the warp is about to do.")
         .def("step", &step, py::arg("warp") = py::none(),
@@ -183,7 +205,9 @@ void add_sim_step(py::module_& m) {
              py::arg("barrier") = false, py::arg("off_lines") = py::none(),
              "Executes until one of the instructions is reached; false if the block ends first.")
         .def("registers", &registers, py::arg("warp"),
-             "(name, type, mask, bytes of 32 lanes) of each register that holds something.")
+             "(name, type, mask, bytes of 32 lanes, still needed) of each register with a value.")
+        .def("local", &local, py::arg("warp"), py::arg("index"),
+             "The bytes of a .local variable in each lane, and which of them were written.")
         .def("shared", &shared, "The bytes of shared memory, and which of them were written.")
         .def("take_events", &take_events,
              "The memory events since the last call: (columns, how many more there were).")

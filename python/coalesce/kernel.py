@@ -425,6 +425,7 @@ class Kernel(BaseKernel):
         of_block: int | tuple[int, ...] = (0, 0, 0),
         limit: int | None = 100_000,
         cooperative: bool = False,
+        optimized: bool = False,
     ) -> Stepper:
         """Execute one block of a launch on the simulator, instruction by instruction.
 
@@ -449,6 +450,10 @@ class Kernel(BaseKernel):
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
+        optimized : bool
+            By default, the stepper executes a build for debugging (compiled with ``-G``): the
+            source lines run one after the other, and `Stepper.variables` shows the variables. With
+            True, it executes the optimized instructions of a launch, without variables.
 
         Returns
         -------
@@ -470,4 +475,6 @@ class Kernel(BaseKernel):
         from coalesce import stepping
 
         launch = Launch.of(self, grid, block, shared_bytes, cooperative)
-        return stepping.of_launch(launch.bind_on_host(arguments, device), of_block, limit)
+        return stepping.of_launch(
+            launch.bind_on_host(arguments, device), of_block, limit, optimized
+        )

@@ -37,6 +37,9 @@ class StepObserver {
 
     uint64_t barriers = 0;
     std::vector<bool> shared_written;
+    // For each warp: the written bytes of its lanes' local memory, or empty if there are none. The
+    // indices are those of Warp::local.
+    std::vector<std::vector<bool>> local_written;
     Trace trace;
     size_t most_events = 0;
 
@@ -45,6 +48,7 @@ class StepObserver {
         memory_steps_.assign(block.warp_count, 0);
         executions_.assign(block.warp_count * instructions_, 0);
         shared_written.assign(block.shared_bytes, false);
+        local_written.assign(block.warp_count, {});
     }
 
     void access(const Warp& w, const sim::MemoryEvent& e) {
@@ -52,6 +56,9 @@ class StepObserver {
         if (to_shared && !e.of && e.access != sim::Access::load &&
             e.access != sim::Access::async_copy)
             sim::for_each_lane(e.mask, [&](int lane) { written(e.address(lane), e.bytes); });
+        if (e.space == ptx::Space::local && e.access != sim::Access::load)
+            sim::for_each_lane(
+                e.mask, [&](int lane) { set_local(w, lane, e.address(lane), e.bytes, true); });
         const uint32_t step = memory_steps_[w.index]++;
         uint32_t& executions = executions_[w.index * instructions_ + e.pc];
         const bool second = e.access == sim::Access::async_copy && to_shared && executions > 0;
@@ -72,6 +79,16 @@ class StepObserver {
     }
 
     void complete(const sim::Block&, uint32_t) { ++barriers; }
+
+    // Says whether bytes of a lane's local memory were written.
+    void set_local(const Warp& w, int lane, uint64_t first, uint64_t bytes, bool value) {
+        std::vector<bool>& all = local_written[w.index];
+        if (all.empty() && !value) return;
+        all.resize(w.local.size());
+        const uint64_t size = w.local.size() / sim::warp_size;
+        for (uint64_t i = first; i < std::min(first + bytes, size); ++i)
+            all[uint64_t(lane) * size + i] = value;
+    }
 
   private:
     void written(uint64_t first, uint64_t bytes) {
@@ -262,20 +279,17 @@ struct Stepper::Impl {
                 // At a call, the registers of the called function hold no values yet for these
                 // lanes. So these lanes have not written the registers.
                 for (LaneMask& lanes : known_of(n, w.current.frame)) lanes &= ~w.current.mask;
+                const uint32_t bytes = program.functions[w.current.frame.function].local_bytes;
+                sim::for_each_lane(w.current.mask, [&](int lane) {
+                    observer.set_local(w, lane, w.current.frame.local, bytes, false);
+                });
             }
             if (!w.running && !executed_one && !sim::next_path(w)) break;
         }
         if (worker->has_spun() && others) static_cast<void>(others->run());
         if (!executed_one) return result;
-        const sim::FunctionRegisters& f = registers[frame.function];
         std::vector<LaneMask>& lanes = known_of(n, frame);
-        for (const uint32_t written : program.data_flow[result.pc].writes) {
-            // Other registers that use the same slot lose their values.
-            for (uint32_t r = 0; r < lanes.size(); ++r) {
-                if (f[r].slot == f[written].slot) lanes[r] &= ~writes;
-            }
-            lanes[written] |= writes;
-        }
+        for (const uint32_t written : program.data_flow[result.pc].writes) lanes[written] |= writes;
         ++steps;
         ++in_a_row;
         if (!w.running && !sim::next_path(w)) stalled = 0;
@@ -321,6 +335,17 @@ struct Stepper::Impl {
             if (!until.instructions[done.pc] || next.pc <= done.pc) reported[n] = false;
         }
         return Outcome::paused;
+    }
+
+    // Returns the frame of the function in which a warp has this position.
+    sim::Frame frame_at(const Warp& w, const Position& at) const {
+        sim::Frame frame = w.current.frame;
+        if (!w.running) {
+            for (const sim::Path& p : w.paths) {
+                if (program.ops[p.pc].pc == at.pc && p.mask == at.mask) frame = p.frame;
+            }
+        }
+        return frame;
     }
 
     Position position(uint32_t n) {
@@ -399,22 +424,38 @@ std::vector<Stepper::Register> Stepper::registers(uint32_t warp) {
     Warp& w = impl_->warp(warp);
     const Position at = impl_->position(warp);
     if (at.state == Position::State::ended) return result;
-    sim::Frame frame = w.current.frame;
-    if (!w.running) {
-        for (const sim::Path& p : w.paths) {
-            if (impl_->program.ops[p.pc].pc == at.pc && p.mask == at.mask) frame = p.frame;
-        }
-    }
+    const sim::Frame frame = impl_->frame_at(w, at);
     const sim::FunctionRegisters& f = impl_->registers[frame.function];
     const std::vector<LaneMask>& known = impl_->known_of(warp, frame);
     for (uint32_t r = 0; r < f.size(); ++r) {
         const sim::RegisterPlace& place = f[r];
         const LaneMask lanes = known[r] & at.mask;
         if (!lanes || place.slot == sim::no_operand) continue;
-        // After the last use of a register, its slot may belong to another register.
-        if (at.pc <= place.first || at.pc > place.last) continue;
-        result.push_back({&place, lanes, w.registers.data() + frame.registers + (place.slot >> 1)});
+        result.push_back({&place, lanes, w.registers.data() + frame.registers + (place.slot >> 1),
+                          at.pc > place.first && at.pc <= place.last});
     }
+    return result;
+}
+
+Stepper::Locals Stepper::local(uint32_t warp, size_t index) {
+    const Warp& w = impl_->warp(warp);
+    const Position at = impl_->position(warp);
+    if (at.state == Position::State::ended) return {};
+    const sim::Frame frame = impl_->frame_at(w, at);
+    const sim::FunctionInfo& function = impl_->program.functions[frame.function];
+    if (index >= function.locals.size()) return {};
+    const auto [offset, bytes] = function.locals[index];
+    const size_t stride = w.local.size() / sim::warp_size;
+    const std::vector<bool>& written = impl_->observer.local_written[warp];
+    Locals result{std::vector<std::byte>(sim::warp_size * bytes),
+                  std::vector<bool>(sim::warp_size * bytes)};
+    sim::for_each_lane(at.mask, [&](int lane) {
+        for (uint32_t i = 0; i < bytes; ++i) {
+            const size_t from = size_t(lane) * stride + frame.local + offset + i;
+            result.bytes[size_t(lane) * bytes + i] = w.local.at(from);
+            if (!written.empty()) result.written[size_t(lane) * bytes + i] = written[from];
+        }
+    });
     return result;
 }
 

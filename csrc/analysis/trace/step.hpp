@@ -90,9 +90,18 @@ class Stepper {
         const sim::RegisterPlace* place;
         sim::LaneMask known;  // lanes that hold a value
         const std::byte* bytes;
+        bool needed;  // a later instruction reads the value
     };
     // Returns the registers that hold a value in at least one lane.
     [[nodiscard]] std::vector<Register> registers(uint32_t warp);
+
+    // The .local variables of the function that a warp is in.
+    struct Locals {
+        std::vector<std::byte> bytes;  // of all lanes
+        std::vector<bool> written;     // for each of these bytes, since the call of the function
+    };
+    // Returns the variable number `index`, or nothing if the function has no such variable.
+    [[nodiscard]] Locals local(uint32_t warp, size_t index);
 
     [[nodiscard]] const std::byte* shared() const;
     [[nodiscard]] const std::vector<bool>& shared_written() const;

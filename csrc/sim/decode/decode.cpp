@@ -157,15 +157,24 @@ void Decoder::describe_function(uint32_t first_instruction) {
         const std::vector<int32_t> in = parameter_addresses(f, current_->traits);
         for (size_t i = 0; i < decoded.size(); ++i) decoded[i].in_parameter = in[i];
     }
-    if (registers_)
-        registers_->push_back(describe_registers(f, current_->traits, current_->flow,
-                                                 current_->slots, first_instruction));
+    if (!registers_) return;
+    registers_->push_back(describe_registers(f, current_->traits, current_->flow, current_->slots,
+                                             first_instruction));
+    for (const BasicBlock& block : current_->flow.blocks) {
+        for (uint32_t i = block.first; i + 1 < block.last; ++i)
+            program_.data_flow[first_instruction + i].successors = {first_instruction + i + 1};
+        for (const uint32_t next : block.successors)
+            program_.data_flow[first_instruction + block.last - 1].successors.push_back(
+                first_instruction + current_->flow.blocks[next].first);
+    }
 }
 
 // Gives each register a slot, in the order in which the live ranges begin (the linear scan method).
 // The live range of a register is the range of instructions in which its value is needed. A slot is
 // reused only after the instruction at which the live range of its register ends. So an instruction
 // never writes the slot of one of its operands, unless result and operand are the same register.
+// If the registers are described, each has a slot of its own, and keeps its value until it is
+// written again.
 void Decoder::allocate_registers(CurrentFunction& current) {
     const auto& registers = current.function->registers;
     const std::vector<LiveRange>& ranges = current.ranges;
@@ -183,7 +192,7 @@ void Decoder::allocate_registers(CurrentFunction& current) {
     current.slots.assign(registers.size(), no_operand);
     uint32_t bytes = 0;
     for (const uint32_t r : order) {
-        while (!busy.empty() && busy.begin()->first < ranges[r].first) {
+        while (!registers_ && !busy.empty() && busy.begin()->first < ranges[r].first) {
             const uint32_t done = busy.begin()->second;
             free[slot_bytes(registers[done].type)].push_back(current.slots[done] >> 1);
             busy.erase(busy.begin());

@@ -1,8 +1,8 @@
 // Describes the registers of a decoded program, so that their values can be shown while it runs.
 //
-// A register has a slot (a place in its function's frame) for a range of instructions; see
-// decode.cpp. After this range, another register may use the slot. PTX often declares only the
-// width of a register (.b32). The instructions that compute with it show what its bits mean.
+// A register has a slot (a place in its function's frame), which no other register uses. So a value
+// can still be shown after its last use. PTX often declares only the width of a register (.b32). The
+// instructions that compute with it show what its bits mean.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RegisterPlace {
     // type, this is the declared type.
     ptx::Type type = ptx::Type::none;
     Locator slot = no_operand;  // no_operand if the register is never used
-    // The range of instructions in which the register keeps its value.
+    // The range of instructions in which the value is needed.
     uint32_t first = 0, last = 0;
 };
 
@@ -35,7 +35,8 @@ using FunctionRegisters = std::vector<RegisterPlace>;
 // One entry for each function in Program::functions.
 using RegisterMap = std::vector<FunctionRegisters>;
 
-// Decodes like decode() of program.hpp, and also describes the registers.
+// Decodes like decode() of program.hpp, and also describes the registers and the control flow
+// (DataFlow::successors). Each register has a slot of its own.
 [[nodiscard]] Program decode(const ptx::Module& module, const ptx::Function& entry,
                              std::shared_ptr<ModuleMemory> memory, const Engine& engine,
                              RegisterMap& registers);

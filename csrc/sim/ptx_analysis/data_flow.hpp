@@ -41,6 +41,9 @@ struct DataFlow : Effects {
     int32_t copied = -1;
     int64_t added = 0;
     bool guarded = false;
+    // The instructions of the function that may be next, as indices into Program::instructions.
+    // Only known if decode() describes the registers.
+    std::vector<uint32_t> successors;
 };
 [[nodiscard]] DataFlow data_flow(const ptx::Instruction& instruction, const Traits& traits);
 

@@ -115,7 +115,22 @@ class Stepping:
     def listing(
         self,
     ) -> list[
-        tuple[str, str, int, int, int, int, int, int, bool, list[tuple[str, int]], list[str]]
+        tuple[
+            str,
+            str,
+            int,
+            int,
+            int,
+            int,
+            int,
+            int,
+            list[tuple[str, int]],
+            str,
+            int,
+            int,
+            bool,
+            list[int],
+        ]
     ]: ...
     def position(
         self, warp: int
@@ -128,7 +143,10 @@ class Stepping:
         barrier: bool = False,
         off_lines: int | None = None,
     ) -> bool: ...
-    def registers(self, warp: int) -> list[tuple[str, str, int, bytes]]: ...
+    def registers(self, warp: int) -> list[tuple[str, str, int, bytes, bool]]: ...
+    def local(
+        self, warp: int, index: int
+    ) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, np.dtype[np.bool_]]]: ...
     def shared(
         self,
     ) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, np.dtype[np.bool_]]]: ...

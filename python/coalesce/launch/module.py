@@ -24,22 +24,42 @@ from coalesce.compile import nvrtc, whole_file
 from coalesce.compile.binaries import cubin, disassembler
 from coalesce.compile.binaries.layouts import Array, Structure, comparable, of_parameters
 from coalesce.compile.device_headers import headers
-from coalesce.cxx import compiled_types, member_accesses, signature
+from coalesce.cxx import compiled_types, kept_variables, member_accesses, signature
 from coalesce.cxx.file_layout import without_kernel_bodies
 from coalesce.cxx.host_code import DeviceCode
 from coalesce.cxx.signature import Parameter
 
 
 @dataclass(frozen=True)
-class TestedProgram:
-    """A program for a check, with tests of the indices of array members.
+class OtherBuild:
+    """Another build of a module: with tests of the indices of array members, or for debugging.
 
     Each compilation may give other names to kernels and variables in anonymous namespaces.
     """
 
     program: Any  # sim.SimulatedModule
+    ptx: str
     entries: Mapping[str, str]  # from the name of each kernel in the module to its name here
     variables: Mapping[str, str]  # the same for the variables
+
+
+@dataclass(frozen=True)
+class DebugBuild(OtherBuild):
+    """A build with ``-G``, for the stepper.
+
+    `initial` has the first values of each variable: in the module, and in this build. They differ
+    if a variable holds the address of a function or of another variable.
+    """
+
+    initial: Mapping[str, tuple[bytes, bytes]]
+
+    def take_variables(self, module: Any) -> None:
+        """Give the variables of this build the values that they have in `module`."""
+        for name, (first, own_first) in self.initial.items():
+            value = module.read_variable(name)
+            self.program.write_variable(
+                self.variables[name], own_first if value == first else value
+            )
 
 
 class Module:
@@ -87,7 +107,8 @@ class Module:
         self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
         self._programs: dict[str, Any] = {}  # the programs on the simulator, by device
         # The programs for checks, by device and names of parameters (see `tested_program`).
-        self._tested: dict[tuple[str, tuple[str, ...]], TestedProgram | None] = {}
+        self._tested: dict[tuple[str, tuple[str, ...]], OtherBuild | None] = {}
+        self._debug: dict[str, DebugBuild | None] = {}  # the builds for the stepper, by device
         self._loaded: dict[str, Any] = {}  # the modules on GPUs, by device
         self._functions: dict[tuple[str, str], Any] = {}  # the kernels there, by device and entry
         self._waiting: dict[str, bool] = {}  # see `waits_for_the_grid`, by entry
@@ -275,7 +296,7 @@ class Module:
             self.file_in_ptx,
         )
 
-    def tested_program(self, device: Device, names: Sequence[str]) -> TestedProgram | None:
+    def tested_program(self, device: Device, names: Sequence[str]) -> OtherBuild | None:
         """Return a program with tests of the indices of array members.
 
         `names` are the names of the parameters that are structures. If the source has no accesses
@@ -287,7 +308,7 @@ class Module:
             self._tested[key] = self._with_tests(device, names)
         return self._tested[key]
 
-    def _with_tests(self, device: Device, names: Sequence[str]) -> TestedProgram | None:
+    def _with_tests(self, device: Device, names: Sequence[str]) -> OtherBuild | None:
         if self.is_ptx:
             return None
         compiled = self.compiled(device)
@@ -323,7 +344,58 @@ class Module:
         variables = _matched(untested.variables(), program.variables())
         if entries is None or variables is None:
             return None
-        return TestedProgram(program, entries, variables)
+        return OtherBuild(program, again.ptx, entries, variables)
+
+    def debug_build(self, device: Device) -> DebugBuild | None:
+        """Return a build with ``-G``, in which the variables of the source are in memory.
+
+        If the source is PTX, or cannot be compiled with ``-G``, return None. The result has its own
+        copy of the module's variables.
+        """
+        if self.is_ptx:
+            return None
+        if device.name not in self._debug:
+            self._debug[device.name] = self._debug_build(device)
+        return self._debug[device.name]
+
+    @property
+    def scopes(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """The ends of the scopes of the source's local variables: see `kept_variables.scopes`."""
+        return kept_variables.scopes(self._compiler_input()[0])
+
+    def _debug_build(self, device: Device) -> DebugBuild | None:
+        compiled = self.compiled(device)
+        again = None
+        # Compile only to PTX. Some inline assembly cannot be assembled with -G.
+        arch = compiled.arch.replace("sm_", "compute_")
+        for change in (kept_variables.with_addresses, str):
+            # If the changed source does not compile, variables whose address the source itself uses
+            # are still in memory. The source itself does not compile with -G if an operand of
+            # inline assembly is a constant only after optimization.
+            with contextlib.suppress(CompileError):
+                again = self._compiled_again(arch, "", list(compiled.lowered), ("-G",), change)
+                break
+        if again is None:
+            return None
+        program = sim.SimulatedModule(again.ptx, self.shown_source, filename=self.file_in_ptx)
+        own = self.program(device)
+        entries = _matched([(e,) for e in own.entries], [(e,) for e in program.entries])
+        if entries is None:
+            return None
+        names = {comparable(name): name for name, *_ in own.variables()}
+        variables = {
+            names[comparable(name)]: name
+            for name, *_ in program.variables()
+            if comparable(name) in names
+        }
+        initial = {}
+        if variables:
+            unused = self.another_program(device)  # no kernel has changed its variables
+            initial = {
+                name: (unused.read_variable(name), program.read_variable(there))
+                for name, there in variables.items()
+            }
+        return DebugBuild(program, again.ptx, entries, variables, initial)
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
         """Return a function that returns the machine code as text.

@@ -71,14 +71,21 @@ def simulate(
     )
 
 
-def step(launch: Launch, number: int, **options: Any) -> sim.Stepping:
+def step(
+    launch: Launch,
+    number: int,
+    program: sim.SimulatedModule | None = None,
+    entry: str = "",
+    **options: Any,
+) -> sim.Stepping:
     """Start to simulate one block, instruction by instruction.
 
-    `number` is the linear index of the block in the grid. `options` are passed to
-    ``SimulatedModule.step``. The methods of the result execute the instructions.
+    `number` is the linear index of the block in the grid. `program` and `entry` are the same as for
+    `run`, and `options` are passed to ``SimulatedModule.step``. The methods of the result execute
+    the instructions.
     """
-    return launch.program.step(
-        launch.kernel.entry,
+    return (program or launch.program).step(
+        entry or launch.kernel.entry,
         launch.grid,
         launch.block,
         launch.shared_bytes,

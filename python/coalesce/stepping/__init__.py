@@ -17,7 +17,7 @@ from coalesce.launch.arguments import HostArray
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
 from coalesce.simulate.recorded import events_of
-from coalesce.stepping import names as step_names
+from coalesce.stepping import debug_info, locations
 from coalesce.stepping import values as step_values
 
 if TYPE_CHECKING:
@@ -190,7 +190,13 @@ class Stepper:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, launch: Launch, number: int, limit: int | None = 100_000) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        number: int,
+        limit: int | None = 100_000,
+        optimized: bool = False,
+    ) -> None:
         self.kernel: BaseKernel = launch.kernel
         self.grid = launch.grid
         self.block_shape = launch.block
@@ -202,18 +208,25 @@ class Stepper:
             patience = WAITING_LIMIT
         self._waits_for_others = bool(patience)
         self._launch = launch.detached()
+        build = None if optimized else self.kernel.module.debug_build(launch.device)
+        if build is not None:
+            build.take_variables(launch.program)
         self._session: sim.Stepping | None = simulated.step(
             self._launch,
             number,
+            None if build is None else build.program,
+            "" if build is None else build.entries[self.kernel.entry],
             instruction_limit=self.kernel.instruction_limit or patience,
             most_events=2**62 if limit is None else limit,
         )
         rows = self._session.listing()
-        self._listing = [step_names.ListedInstruction(*r[:9], dict(r[9]), r[10]) for r in rows]
+        listing = [locations.ListedInstruction(*r[:8], dict(r[8]), *r[9:]) for r in rows]
+        self._listing = locations.with_lines(listing)
         self._file = self._session.source_file
         text = self.kernel.module.shown_source
         self._lines = declarations.lines_of(text)
-        self._names = step_names.variables_of(text, self.kernel.options, self._file, self._listing)
+        self._ptx = "" if build is None else build.ptx
+        self._variables: list[dict[str, debug_info.Variable]] | None = None
         self._events: Trace | None = None
         self._warp = 0
         self._chosen: int | None = None
@@ -445,12 +458,15 @@ class Stepper:
 
     @property
     def variables(self) -> dict[str, Array]:
-        """The variables of the source, as a dict from names to masked arrays of 32 lanes.
+        """The variables that the source can name here, as a dict from names to masked arrays.
 
-        The dict has the scalar parameters of the kernel, and variables that get a value in a line
-        such as ``x = a[i];``. Some variables are missing, because their register is not known. For
-        example, the compiler removed the variable, or merged its line with another line. Array
-        arguments are in `arrays`.
+        The first axis of an array has the 32 lanes. Lanes that have diverged from the active lanes
+        are masked, and elements of arrays that were not written yet. The dict has numbers and
+        arrays of numbers: variables that have a value already, and parameters. It does not have
+        structures, pointers and references; array arguments are in `arrays`.
+
+        The dict is empty if the source is PTX, or if you passed ``optimized=True`` to
+        `Kernel.step`.
         """
         return self._variables_of(self._warp)
 
@@ -561,7 +577,7 @@ class Stepper:
             raise ValueError(f"there is no warp {number}; {known}")
         return number
 
-    def _text(self, instruction: step_names.ListedInstruction) -> str:
+    def _text(self, instruction: locations.ListedInstruction) -> str:
         known = instruction.file == self._file and 0 < instruction.line <= len(self._lines)
         return self._lines[instruction.line - 1] if known else ""
 
@@ -576,11 +592,19 @@ class Stepper:
         return step_values.registers(self._launch, self._open(), self._listing, warp)
 
     def _variables_of(self, warp: int) -> dict[str, Array]:
-        session, listing = self._open(), self._listing
-        return step_values.variables_of(self._launch, session, listing, self._names, warp)
+        session = self._open()
+        state, number, mask = session.position(warp)
+        if state == "ended":
+            return {}
+        if self._variables is None:
+            info = debug_info.read(self._ptx)
+            self._variables = locations.known_variables(
+                self._listing, info, self._file, self.kernel.module.scopes
+            )
+        return step_values.variables_of(session, self._variables[number], warp, mask)
 
 
-def of_launch(launch: Launch, of_block: Any, limit: int | None) -> Stepper:
+def of_launch(launch: Launch, of_block: Any, limit: int | None, optimized: bool) -> Stepper:
     """Return a stepper for one block of a launch. See `Kernel.step`."""
     limit = require.limit("limit", limit, "events")
     if isinstance(of_block, list | np.ndarray | range):
@@ -588,4 +612,4 @@ def of_launch(launch: Launch, of_block: Any, limit: int | None) -> Stepper:
     elif not isinstance(of_block, tuple):
         of_block = require.integer("of_block", of_block)
     (number,) = geometry.block_numbers(of_block, launch.grid, "of_block").tolist()
-    return Stepper(launch, number, limit)
+    return Stepper(launch, number, limit, require.flag("optimized", optimized))

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coalesce._core import sim
+from coalesce.compile.binaries.layouts import Array as TypeArray
+from coalesce.compile.binaries.layouts import Structure
 from coalesce.cxx import variables
 from coalesce.cxx.element_types import element_types
+from coalesce.cxx.signature import Parameter
 from coalesce.launch.arguments import HostArray
 from coalesce.simulate.events import WARP_SIZE, lanes_of
 from coalesce.simulate.recorded import declared_shared
-from coalesce.stepping.names import ListedInstruction, Register
+from coalesce.stepping.debug_info import Variable
+from coalesce.stepping.locations import ListedInstruction
 
 if TYPE_CHECKING:
     from coalesce.launch.kernel import BaseKernel
@@ -63,58 +67,64 @@ def registers(
     values: dict[str, Array] = {}
     known = session.registers(warp)
     function = listing[session.position(warp)[1]].function if known else 0
-    for name, kind, mask, content in known:
-        dtype = _loaded_as(launch, listing, Register(function, name)) if is_bare(kind) else None
-        values[name] = lanes(kind, mask, content, dtype)
+    for name, kind, mask, content, needed in known:
+        if needed:
+            dtype = _loaded_as(launch, listing, function, name) if is_bare(kind) else None
+            values[name] = lanes(kind, mask, content, dtype)
     return values
 
 
 def _loaded_as(
-    launch: Launch, listing: Sequence[ListedInstruction], register: Register
+    launch: Launch, listing: Sequence[ListedInstruction], function: int, register: str
 ) -> np.dtype[Any] | None:
     """Return the dtype of the array that a register is loaded from, if its width fits."""
     for i in listing:
-        if i.function == register.function and register.name in i.results and i.parameter >= 0:
+        if i.function == function and register in i.results and i.parameter >= 0:
             argument = launch.arguments[i.parameter]
             if isinstance(argument, HostArray):
                 dtype: np.dtype[Any] = argument.array.dtype
-                if i.element_bytes == i.results[register.name] == dtype.itemsize:
+                if i.element_bytes == i.results[register] == dtype.itemsize:
                     return dtype
     return None
 
 
 def variables_of(
-    launch: Launch,
-    session: sim.Stepping,
-    listing: Sequence[ListedInstruction],
-    names: Mapping[str, Sequence[Register]],
-    warp: int,
+    session: sim.Stepping, variables: Mapping[str, Variable], warp: int, mask: int
 ) -> dict[str, Array]:
-    """Return a dict from the names of a warp's variables to their values.
+    """Return a dict from the names of a warp's variables to their values, as masked arrays.
 
-    A value is a masked array with an element for each of the 32 lanes. The dict has the scalar
-    parameters of the kernel, and the variables whose registers are known. `names` is a dict from a
-    variable to its registers. The other parameters are the same as for `registers`.
+    The first axis of an array has the 32 lanes. Lanes outside `mask` are masked, and elements that
+    were not written yet. `variables` has the variables at the next instruction of the lanes in
+    `mask`. Variables that NumPy has no type for are left out.
     """
+    memory, written = session.local(warp, 0)
+    here = lanes_of(mask)[:, np.newaxis]
     values: dict[str, Array] = {}
-    for parameter, argument in zip(launch.parameters, launch.arguments, strict=True):
-        if isinstance(argument, bytes) and parameter.accepted:
-            value = np.frombuffer(argument, parameter.accepted[0])
-            if value.size == 1:
-                values[parameter.name] = np.ma.array(np.repeat(value, WARP_SIZE), mask=False)
-    held = registers(launch, session, listing, warp)
-    position = session.position(warp)[1]
-    function = listing[position].function if held else 0
-    before = [i for i in listing[:position] if i.function == function]
-    at = {r: n for n, i in enumerate(before) for r in i.results}
-    for name, candidates in names.items():
-        alive = [r for f, r in candidates if f == function and r in held]
-        if not alive:
+    for name, variable in variables.items():
+        dtype, shape = _dtype_of(variable.type)
+        if dtype is None or variable.offset is None:
             continue
-        # If several registers may hold the variable, take the one that was computed last before
-        # this place.
-        values[name] = held[max(alive, key=lambda r: at.get(r, -1))]
+        part = slice(variable.offset, variable.offset + dtype.itemsize * math.prod(shape))
+        if memory.shape[1] < part.stop:
+            continue
+        array: Array = memory[:, part].copy().view(dtype).reshape(WARP_SIZE, *shape)
+        there = (written[:, part] & here).reshape(*array.shape, dtype.itemsize).all(axis=-1)
+        if there.any():
+            values[name] = np.ma.array(array, mask=~there)
     return values
+
+
+def _dtype_of(
+    type_: Structure | TypeArray | Parameter,
+) -> tuple[np.dtype[Any] | None, tuple[int, ...]]:
+    """Return the dtype and the shape of a variable; None for structures and pointers."""
+    if isinstance(type_, TypeArray):
+        dtype, shape = _dtype_of(type_.element)
+        return dtype, (*type_.shape, *shape)
+    if isinstance(type_, Structure) or type_.kind != "scalar" or not type_.accepted:
+        return None, ()
+    code = type_.accepted[0]
+    return np.dtype("u2" if code == "V2" else code), ()  # bfloat16 is shown as its bits
 
 
 def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]:

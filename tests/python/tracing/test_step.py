@@ -59,7 +59,7 @@ def tiled(n, tile, block, alpha=1.0):
 
 
 def test_steps_report_the_executed_instructions():
-    stepper, a, out = scale(of_block=1)
+    stepper, a, out = scale(of_block=1, optimized=True)
     steps = list(stepper)
     assert stepper.done
     assert [s.number for s in steps] == list(range(len(steps)))
@@ -84,7 +84,7 @@ def test_stepping_gives_the_result_of_a_launch(monkeypatch):
     x = np.arange(64, dtype=np.int32)
     kernel = coalesce.Kernel(REVERSE)
     trace = kernel.trace(1, 64, x, np.zeros(64, np.int32))
-    stepper = kernel.step(1, 64, x, np.zeros(64, np.int32))
+    stepper = kernel.step(1, 64, x, np.zeros(64, np.int32), optimized=True)
     count = kernel.launch(1, 64, x, np.zeros(64, np.int32), counts=True, device="sim").counts
     steps = 0
     events = []
@@ -100,7 +100,7 @@ def test_stepping_gives_the_result_of_a_launch(monkeypatch):
 
 
 def test_registers():
-    stepper, a, _ = scale(of_block=1)
+    stepper, a, _ = scale(of_block=1, optimized=True)
     for step in stepper:
         if step.opcode.startswith("ld.global"):
             (name,) = [
@@ -125,27 +125,11 @@ def test_variables():
     variables = stepper.variables
     assert (variables["n"] == 40).all()
     assert (variables["factor"] == 3).all()
-    i = variables.get("i")
-    if i is not None:  # the compiler need not keep i in a register
-        np.testing.assert_array_equal(i.compressed(), np.arange(32, 40))
+    np.testing.assert_array_equal(variables["i"].compressed(), np.arange(32, 40))
     np.testing.assert_array_equal(variables["x"].compressed(), a[32:40])
     assert variables["x"].dtype == np.float32
     assert variables["x"].count() == 8
     assert "out" not in variables
-
-
-def test_a_pointer_that_is_converted_on_the_line_is_not_the_variable():
-    source = """__global__ void k(const float *x, float *out) {
-        __shared__ float s[64];
-        int t = threadIdx.x;
-        s[t] = x[t];
-        __syncthreads();
-        out[t] = s[63 - t];
-    }"""
-    x = np.zeros(64, np.float32)
-    stepper = coalesce.Kernel(source).step(1, 64, x, x.copy())
-    assert stepper.next_barrier()
-    np.testing.assert_array_equal(stepper.variables["t"], 32 * stepper.warp + np.arange(32))
 
 
 def test_accumulators_are_variables():
@@ -160,23 +144,79 @@ def test_accumulators_are_variables():
     want = [x[j : j + 32] for j in range(4)]
     partial = [sum(want[: j + 1]) for j in range(4)]
     met = []
-    for step in stepper:
-        if "sum" in step.variables and step.opcode.startswith("add") and "f32" in step.opcode:
-            met += [step.variables["sum"].filled(np.nan)]
-    np.testing.assert_array_equal(met, partial[: len(met)])
-    assert len(met) >= 3  # after the last iteration, sum is only stored
+    while stepper.step_line():
+        if stepper.line == 3:  # before another iteration
+            met += [stepper.variables["sum"].filled(np.nan)]
+    np.testing.assert_array_equal(met[-4:], partial)
 
 
-def test_only_the_variable_gets_its_name():
-    """Two values computed on one line, and a variable for which the compiler uses no register."""
-    source = """extern "C" __global__ void k(int *x, int n) {
-        int i = threadIdx.x, j = x[i] * n;
-        int zero = n - n;
-        x[i] = j + zero;
+HELPERS = """__device__ int half(int v) { int r = v / 2; return r; }
+__device__ __forceinline__ int twice(int v) {
+    int x = v * 2;
+    return x;
+}
+struct Pair { int first; float second; };
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        # the two variables of a swap
+        ("int x = a[i], y = b[i]; int t = x; x = y; y = t;", {"x": 905, "y": 105, "t": 105}),
+        # a helper has a variable of the same name, in a function that is called or inlined
+        ("int r = b[i] % 100; int h = half(r);", {"r": 5, "h": 2}),
+        ("int x = a[i]; int y = twice(b[i]);", {"x": 105, "y": 1810}),
+        ("int x = a[i], y = b[i]; x = y - 1; y = x + y;", {"x": 904, "y": 1809}),
+        ("int x = 1;\n { int x = 2; a[i] = x; } int y = x;", {"x": 1, "y": 1}),
+        # an assignment that is not used, constants, and a changed parameter
+        ("int x = a[i]; x = x * 2; const int five = 5; n = n - 1;", {"x": 210, "five": 5, "n": 2}),
+        ("int i2 = i - i, j = 3 * n;", {"i2": 0, "j": 9}),
+        ("float m[2][2] = {{1, 2}, {3, float(n)}}; m[0][1] += 1;", {"m": [[1, 3], [3, 3]]}),
+        ("bool big = b[i] > 3; short s = -a[i]; unsigned char c = b[i];", {"s": -105, "c": 137}),
+        ("int x = 0;\n for (int x = 0; x < 3; ++x) a[i] += x; ++x;", {"x": 1}),
+        ("int x = 0; auto add = [&](int v) { int t = v + x; x = t; }; add(4);", {"x": 4}),
+        ("int x; int* p = &x; *p = 7; int& r = x; r += 1;", {"x": 8}),
+        ("Pair pair = {1, 2.0f}; int x = pair.first; double d = pair.second;", {"x": 1, "d": 2}),
+    ],
+)
+def test_variables_have_the_values_of_the_source(body, shown):
+    """All statements of `body` are done when the stepper comes to the next line."""
+    source = f"""{HELPERS}
+    __global__ void k(int *a, int *b, int n) {{
+        int i = threadIdx.x;
+        {body}
+        a[i] = 1;
+    }}"""
+    a, b = np.arange(32, dtype=np.int32) + 100, np.arange(32, dtype=np.int32) + 900
+    with coalesce.Kernel(source, "k", device="sim").step(1, 32, a, b, 3) as stepper:
+        assert stepper.run_to(source[: source.index("a[i] = 1")].count("\n") + 1)
+        variables = stepper.variables
+    for name, value in {"n": 3, "i": 5, **shown}.items():
+        assert variables[name][5].tolist() == value, name
+
+
+def test_no_name_before_its_declaration():
+    source = """__global__ void k(int *x) {
+        int i = threadIdx.x;
+        for (int j = 0; j < 2; ++j) {
+            x[i] += j;
+            int late = x[i];
+            x[i] += late;
+        }
     }"""
-    stepper = coalesce.Kernel(source).step(1, 32, np.arange(32, dtype=np.int32), 3)
-    for step in stepper:
-        assert set(step.variables) <= {"n"}
+    stepper = coalesce.Kernel(source, device="sim").step(1, 32, np.arange(32, dtype=np.int32))
+    shown = []
+    while stepper.run_to([4, 6]):
+        shown.append((stepper.line, sorted(stepper.variables)))
+    assert shown == [(4, ["i", "j"]), (6, ["i", "j", "late"])] * 2
+
+
+def test_optimized_instructions_have_no_variables():
+    stepper, _, _ = scale(optimized=True)
+    assert any(step.opcode == "ld.global.f32" for step in stepper)
+    stepper, _, _ = scale(optimized=True)
+    assert all(step.variables == {} for step in stepper)
 
 
 def test_registers_of_inactive_lanes_are_masked():
@@ -244,8 +284,8 @@ def test_unwritten_shared_memory_is_masked():
     stepper = reverse()
     assert stepper.shared["s"].count() == 0
     assert stepper.shared["s"].shape == (64,)
-    counts = [step.shared["s"].count() for step in stepper if step.opcode.startswith("st.shared")]
-    assert counts == [32, 64]
+    counts = [step.shared["s"].count() for step in stepper if step.events.select(space="shared")]
+    assert counts[:3] == [32, 64, 64]
 
 
 def test_dynamic_shared_memory_and_other_types():
@@ -535,7 +575,7 @@ def test_two_threads_do_not_step_at_once():
 
 
 def test_events_are_capped():
-    stepper, *_ = scale(limit=1)
+    stepper, *_ = scale(limit=1, optimized=True)
     stepper.finish()
     assert len(stepper.events) == 1
     assert stepper.events.omitted == 1

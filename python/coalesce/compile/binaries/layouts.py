@@ -71,7 +71,7 @@ def of_parameters(cubin: bytes, entry: str) -> list[Structure | Array | Paramete
                 continue
             names = _text(die, "DW_AT_MIPS_linkage_name"), _text(die, "DW_AT_name")
             if comparable(entry) in map(comparable, names):
-                reader = _Reader()
+                reader = TypeReader()
                 return [
                     reader.type(child)
                     for child in die.iter_children()
@@ -105,7 +105,7 @@ def _name(die: Any) -> str:
     return demangled(name) if name.startswith("_Z") else name
 
 
-class _Reader:
+class TypeReader:
     """Reads the types that debug information describes."""
 
     def __init__(self) -> None:
@@ -216,10 +216,11 @@ def _offset(die: Any) -> int | None:
     operation, *digits = entry.value
     if operation != _LOCATION:
         return None
-    return _uleb128(digits)
+    return uleb128(digits)
 
 
-def _uleb128(digits: Sequence[int]) -> int:
+def uleb128(digits: Sequence[int]) -> int:
+    """Return a number that DWARF stores in 7 bits of each byte, the lowest ones first."""
     return sum((digit & 0x7F) << (7 * i) for i, digit in enumerate(digits))
 
 

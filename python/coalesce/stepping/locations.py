@@ -1,0 +1,196 @@
+"""Finds the variables that have a certain value in local memory, at each instruction.
+
+In the build for the stepper, variables are in local memory. Debug information says where. The
+source says on which lines a name is known: from the line after its declaration to the end of the
+scope. (The scopes of debug information are ranges of code, which may include code of other scopes.)
+
+But a variable may be declared without a value. And when control enters its scope again, for example
+in a loop, the value of the last time is still in memory. So a number counts as known only if an
+instruction has stored it, on all ways through the code from the entry of its scope. Parameters
+always have a value. Arrays, and numbers that are only stored through their address, count as known;
+elements that were never written are masked.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from coalesce.cxx.signature import Parameter
+from coalesce.stepping.debug_info import DebugInfo, Function, Range, Variable
+
+_BRANCH = re.compile(r"bra\S*\s+([\w$]+)$")
+_FRAME = ("%SP", "%SPL")  # the registers with the address of a function's local memory
+_Known = frozenset[int]  # positions in Function.variables
+
+
+@dataclass(frozen=True)
+class ListedInstruction:
+    """A PTX instruction of the kernel, with its source line and its registers."""
+
+    text: str
+    opcode: str
+    ptx_line: int
+    file: int
+    line: int  # the line in the file; 0 if it is not known
+    function: int
+    parameter: int  # the number of the kernel's parameter that the address comes from; -1 for none
+    element_bytes: int  # for a load: the size of an element; else 0
+    results: Mapping[str, int]  # the registers that it writes, with their bytes; 0 for a predicate
+    base: str  # for a store: the register with the address; else ""
+    offset: int  # the distance of the store from this address
+    stored_bytes: int  # for a store: the bytes per lane; else 0
+    guarded: bool  # whether it has a guard, such as @%p1
+    successors: Sequence[int]  # the instructions of the function that may be next
+
+
+def with_lines(listing: Sequence[ListedInstruction]) -> list[ListedInstruction]:
+    """Return the listing with a line for each instruction whose line the compiler has left open.
+
+    Such an instruction prepares the next one, and gets its line.
+    """
+    result = list(listing)
+    for n in range(len(result) - 2, -1, -1):
+        i, following = result[n], result[n + 1]
+        if not i.line and following.line and i.function == following.function:
+            result[n] = replace(i, file=following.file, line=following.line)
+    return result
+
+
+def known_variables(
+    listing: Sequence[ListedInstruction],
+    info: DebugInfo,
+    file: int,
+    ends: Mapping[tuple[str, int], tuple[int, int]],
+) -> list[dict[str, Variable]]:
+    """Return, for each instruction, the variables whose value is certain before it is executed.
+
+    `file` is the number of the source's file, and `ends` has the ends of the scopes in it; see
+    `kept_variables.scopes`.
+    """
+    result: list[dict[str, Variable]] = [{} for _ in listing]
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for n, i in enumerate(listing):
+        numbers[i.function].append(n)
+    for own in numbers.values():
+        first, last = listing[own[0]].ptx_line, listing[own[-1]].ptx_line
+        for function in info.functions:
+            if function.code[0] <= first and last < function.code[1]:
+                for n, known in _Flow(listing, own, function, info.labels).known().items():
+                    if listing[n].file == file:
+                        result[n] = _visible(function, listing[n], known, file, ends)
+    return result
+
+
+def _visible(
+    function: Function,
+    i: ListedInstruction,
+    known: _Known,
+    file: int,
+    ends: Mapping[tuple[str, int], tuple[int, int]],
+) -> dict[str, Variable]:
+    """Return the variables that the source can name at an instruction, and whose value is known.
+
+    On the lines where a scope begins and ends, its variables are not known. They hide variables of
+    the same name there.
+    """
+    inlined = max((level for code, level in function.inlined if _within(i, code)), default=0)
+    found: dict[str, Variable | None] = {}
+    of_function = [
+        (v.depth, v.line, n)
+        for n, v in enumerate(function.variables)
+        if v.inlined == inlined and _within(i, v.code)
+    ]
+    for _, _, n in sorted(of_function, reverse=True):  # innermost scopes first
+        variable = function.variables[n]
+        key = variable.name, variable.line
+        if variable.file == file and key in ends:
+            whole, last = ends[key]
+            in_scope = variable.line <= i.line <= last
+            certain = variable.is_parameter or variable.line < i.line <= whole
+        else:
+            in_scope, certain = variable.line <= i.line and _within(i, variable.scope), False
+        if in_scope and variable.name not in found:
+            found[variable.name] = variable if certain and n in known else None
+    return {name: variable for name, variable in found.items() if variable is not None}
+
+
+def _within(i: ListedInstruction, ranges: Sequence[Range]) -> bool:
+    return any(first <= i.ptx_line < end for first, end in ranges)
+
+
+class _Flow:
+    """Follows the variables of a function through its code."""
+
+    def __init__(
+        self,
+        listing: Sequence[ListedInstruction],
+        numbers: Sequence[int],
+        function: Function,
+        labels: Mapping[str, int],
+    ) -> None:
+        self._listing = listing
+        self._numbers = numbers
+        self._labels = labels
+        # The variables that an instruction stores.
+        self._stores: dict[int, set[int]] = defaultdict(set)
+        entries: list[tuple[int, int]] = []  # the start of a scope in the PTX, and a variable
+        others = set()
+        for v, variable in enumerate(function.variables):
+            if variable.offset is None:
+                continue
+            stores = [n for n in numbers if _stores(listing[n], variable)]
+            if not variable.is_parameter:
+                entries += [(first, v) for first, _ in variable.scope]
+            if variable.is_parameter or not stores:
+                others.add(v)
+            else:
+                for n in stores:
+                    self._stores[n].add(v)
+        self._entries = sorted(entries)
+        self._others = frozenset(others)
+
+    def known(self) -> dict[int, _Known]:
+        """Return the variables that have a value before each instruction."""
+        before: dict[int, _Known] = {}
+        waiting: list[tuple[int, _Known]] = [(self._numbers[0], frozenset())]
+        while waiting:
+            n, known = waiting.pop()
+            if n in before:
+                known &= before[n]
+                if known == before[n]:
+                    continue
+            before[n] = known
+            after = known | self._stores[n] if n in self._stores else known
+            waiting += [(m, self._followed(after, n, m)) for m in self._listing[n].successors]
+        return {n: known | self._others for n, known in before.items()}
+
+    def _followed(self, known: _Known, n: int, m: int) -> _Known:
+        """Return the variables that have a value after the way from instruction n to m."""
+        here, there = self._listing[n], self._listing[m]
+        first = here.ptx_line + 1
+        if here.opcode.startswith("br") and not (m == n + 1 and here.guarded):
+            target = _BRANCH.search(here.text)
+            line = self._labels.get(target[1], 0) if target else 0
+            before = self._listing[m - 1].ptx_line if m > self._numbers[0] else 0
+            # Without the label, control may enter every scope that begins before m.
+            first = line if before < line <= there.ptx_line else before
+        entered = self._entries[
+            bisect_left(self._entries, (first, 0)) : bisect_left(self._entries, (there.ptx_line, 0))
+        ]
+        return known - {v for _, v in entered} if entered else known
+
+
+def _stores(i: ListedInstruction, variable: Variable) -> bool:
+    """Return whether an instruction stores a whole number."""
+    return (
+        isinstance(variable.type, Parameter)
+        and variable.offset is not None
+        and i.base in _FRAME
+        and not i.guarded
+        and i.offset <= variable.offset
+        and i.offset + i.stored_bytes >= variable.offset + variable.type.bytes
+    )
