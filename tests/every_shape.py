@@ -271,7 +271,8 @@ def failures(first: int, count: float, seconds: float, device: str) -> Iterator[
         try:
             message = problem(each, device)
         except Exception as error:
-            message = f"{type(error).__name__}: {error}"
+            cannot = each.variant.hopper and isinstance(error, coalesce.DeviceUnavailable)
+            message = "" if cannot else f"{type(error).__name__}: {error}"
         if message:
             yield f"{each}\n    {message}"
         number += 1

@@ -1,8 +1,8 @@
 // Describes the registers of a decoded program, so that their values can be shown while it runs.
 //
 // A register has a slot (a place in its function's frame), which no other register uses. So a value
-// can still be shown after its last use. PTX often declares only the width of a register (.b32). The
-// instructions that compute with it show what its bits mean.
+// can still be shown after its last use. PTX often declares only the width of a register (.b32).
+// The instructions that compute with it show what its bits mean.
 #pragma once
 
 #include <cstdint>
