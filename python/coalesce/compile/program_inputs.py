@@ -22,7 +22,7 @@ from coalesce._core import CompileError
 # Variables that have an effect after the preprocessor, and that nvcc does not print.
 _VARIABLES = re.compile(r"GCC_\w+|LD_\w+|COMPILER_PATH|LIBRARY_PATH|GNUTARGET|LDEMULATION")
 # A program with these words also depends on the time, or on files that the assembler reads.
-_DEPENDS_ON_MORE = re.compile(rb"__(?:DATE|TIME|TIMESTAMP)__|incbin|\.include\b")
+_DEPENDS_ON_MORE = (b"__DATE__", b"__TIME__", b"__TIMESTAMP__", b"incbin", b".include")
 _MARKER = re.compile(rb'^# \d+ "((?:[^"\\\n]|\\.)+)"', re.MULTILINE)  # of a line: # 1 "file.h"
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9a-f]+")
@@ -42,20 +42,21 @@ class Inputs:
         Equal parts mean an equal result. They are values for the key of a cache.
     complete : bool
         False if the result also depends on something else, so that it must not be kept.
-    names : set of bytes
-        The names of all files that the preprocessor read.
+    texts : list of bytes
+        What the preprocessor wrote.
     separate : bool
         Whether nvcc compiles the files separately, for example because of ``-rdc=true``.
     """
 
     parts: list[object]
     complete: bool
-    names: set[bytes]
+    texts: list[bytes]
     separate: bool
 
     def files(self, system: Path) -> list[Path]:
         """Return the files that were read, without those of the system and those in `system`."""
-        found = {Path(os.fsdecode(_ESCAPE.sub(_character, name))).resolve() for name in self.names}
+        names = {name for text in self.texts for name in _MARKER.findall(text)}
+        found = {Path(os.fsdecode(_ESCAPE.sub(_character, name))).resolve() for name in names}
         outside = (*_SYSTEM, f"{system.resolve()}/")
         return sorted(f for f in found if f.is_file() and not str(f).startswith(outside))
 
@@ -82,8 +83,8 @@ def inputs_of(
     variables = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
     return Inputs(
         [*digests, own_files, variables, str(Path.cwd())],
-        not any(_DEPENDS_ON_MORE.search(text) for text in texts),
-        {name for text in texts for name in _MARKER.findall(text)},
+        not any(word in text for text in texts for word in _DEPENDS_ON_MORE),
+        texts,
         b" --device-c " in commands,
     )
 
