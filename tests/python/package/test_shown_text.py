@@ -12,6 +12,7 @@ from whole_programs import NEEDS_COMPILERS
 from whole_programs import coalesce as command
 
 import coalesce
+from coalesce._core import printable
 from coalesce.common import source_files
 
 PTX = """
@@ -103,13 +104,13 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 def test_every_character() -> None:
     for number in (*range(0x3100), *range(0x1F600, 0x1F610)):
         character = chr(number)
-        shown = coalesce._core.printable(f"a{character}b")
+        shown = printable(f"a{character}b")
         if CONTROL.match(character):
             escape = f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
             assert shown == f"a{escape}b"
         else:
             assert shown == f"a{character}b"
-    assert coalesce._core.printable("a\r\nb\r") == "a\r\nb\\x0d"
+    assert printable("a\r\nb\r") == "a\r\nb\\x0d"
 
 
 def assert_harmless(text: str) -> None:
