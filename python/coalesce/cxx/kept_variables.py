@@ -14,6 +14,7 @@ which array an access belongs to.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from coalesce.cxx.file_layout import layout_of, parse
@@ -43,27 +44,37 @@ def with_addresses(source: str) -> str:
     return source
 
 
-def scopes(source: str) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return where the scope of each local variable ends.
+@dataclass(frozen=True)
+class Scope:
+    """The lines on which a local variable can be named."""
 
-    A key is the name of a variable and the line of its declaration. The value has two lines: the
-    last line of which all is in the scope, and the last line of the scope. They differ if the scope
-    ends with a brace, or if something follows on the line. If a line declares two variables of the
-    same name, they are left out.
+    first: int  # of the lines that are in the scope as a whole
+    whole: int  # the last of these lines
+    end: int  # the last line of the scope. On it, the scope may end before other statements.
+
+
+def scopes(source: str) -> dict[tuple[str, int], Scope]:
+    """Return the scope of each local variable.
+
+    A key is the name of a variable and the line of its name in the declaration. If a line declares
+    two variables of the same name, they are left out.
     """
-    ends: dict[tuple[str, int], tuple[int, int]] = {}
+    found: dict[tuple[str, int], Scope | None] = {}
     lines = source.split("\n")
     for names, node, body in _declarations(source):
         scope = node
         while body is None and scope.type != "compound_statement":
             scope = scope.parent
+        first = node.end_point[0] + 2  # after the declaration
+        if body is not None:
+            first = body.start_point[0] + (2 if body.type == "compound_statement" else 1)
         row, column = scope.end_point
         whole = not scope.text.endswith(b"}") and not lines[row][column:].strip()
-        end = (row + whole, row + 1)
         for name in names:
             key = name.text.decode(), name.start_point[0] + 1
-            ends[key] = (0, 0) if key in ends else end
-    return {key: end for key, end in ends.items() if end[1]}
+            scope_of = Scope(max(first, key[1] + 1), row + whole, row + 1)
+            found[key] = None if key in found else scope_of
+    return {key: scope for key, scope in found.items() if scope is not None}
 
 
 def _declarations(source: str) -> Iterator[tuple[list[Any], Any, Any]]:

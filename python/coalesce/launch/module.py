@@ -359,8 +359,8 @@ class Module:
         return self._debug[device.name]
 
     @property
-    def scopes(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """The ends of the scopes of the source's local variables: see `kept_variables.scopes`."""
+    def scopes(self) -> dict[tuple[str, int], kept_variables.Scope]:
+        """The scopes of the source's local variables: see `kept_variables.scopes`."""
         return kept_variables.scopes(self._compiler_input()[0])
 
     def _debug_build(self, device: Device) -> DebugBuild | None:

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from coalesce.cxx.kept_variables import Scope
 from coalesce.cxx.signature import Parameter
 from coalesce.stepping.debug_info import DebugInfo, Function, Range, Variable
 
@@ -64,12 +65,11 @@ def known_variables(
     listing: Sequence[ListedInstruction],
     info: DebugInfo,
     file: int,
-    ends: Mapping[tuple[str, int], tuple[int, int]],
+    scopes: Mapping[tuple[str, int], Scope],
 ) -> list[dict[str, Variable]]:
     """Return, for each instruction, the variables whose value is certain before it is executed.
 
-    `file` is the number of the source's file, and `ends` has the ends of the scopes in it; see
-    `kept_variables.scopes`.
+    `file` is the number of the source's file, and `scopes` has the scopes of its variables.
     """
     result: list[dict[str, Variable]] = [{} for _ in listing]
     numbers: dict[int, list[int]] = defaultdict(list)
@@ -81,7 +81,7 @@ def known_variables(
             if function.code[0] <= first and last < function.code[1]:
                 for n, known in _Flow(listing, own, function, info.labels).known().items():
                     if listing[n].file == file:
-                        result[n] = _visible(function, listing[n], known, file, ends)
+                        result[n] = _visible(function, listing[n], known, file, scopes)
     return result
 
 
@@ -90,7 +90,7 @@ def _visible(
     i: ListedInstruction,
     known: _Known,
     file: int,
-    ends: Mapping[tuple[str, int], tuple[int, int]],
+    scopes: Mapping[tuple[str, int], Scope],
 ) -> dict[str, Variable]:
     """Return the variables that the source can name at an instruction, and whose value is known.
 
@@ -107,10 +107,10 @@ def _visible(
     for _, _, n in sorted(of_function, reverse=True):  # innermost scopes first
         variable = function.variables[n]
         key = variable.name, variable.line
-        if variable.file == file and key in ends:
-            whole, last = ends[key]
-            in_scope = variable.line <= i.line <= last
-            certain = variable.is_parameter or variable.line < i.line <= whole
+        if variable.file == file and key in scopes:
+            scope = scopes[key]
+            in_scope = variable.line <= i.line <= scope.end
+            certain = variable.is_parameter or scope.first <= i.line <= scope.whole
         else:
             in_scope, certain = variable.line <= i.line and _within(i, variable.scope), False
         if in_scope and variable.name not in found:
