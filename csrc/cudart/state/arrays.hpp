@@ -61,9 +61,10 @@ void copy_from(CopyWork& copy, const ArrayEnd& end);
 [[nodiscard]] uint64_t create_object(const ResourceDescription& resource,
                                      const TextureDescription* texture, const char* function);
 // Makes a texture object for a texture reference
-// (python/coalesce/compile/device_headers/texture_references.h), and stores its handle in `object`.
-// Destroys the old object, unless `object` is 0. The memory of the new object starts at an aligned
-// address. Returns the distance in bytes from there to the pointer that the program binds.
+// (python/coalesce/compile/device_headers/older/texture_references.h), and stores its handle in
+// `object`. Destroys the old object, unless `object` is 0. The memory of the new object starts at
+// an aligned address. Returns the distance in bytes from there to the pointer that the program
+// binds.
 [[nodiscard]] uint64_t bind_texture(uint64_t& object, ResourceDescription resource,
                                     const TextureDescription& texture);
 // The function that is recorded as the maker of objects of texture references. These objects live
