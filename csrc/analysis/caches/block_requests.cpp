@@ -6,7 +6,6 @@
 #include <span>
 
 #include "analysis/caches/l1_replay.hpp"
-#include "model/caches/tag_sets.hpp"
 #include "model/coalescing.hpp"
 
 namespace coalesce::analysis {
@@ -24,15 +23,11 @@ RequestForm form_of(uint64_t first, int32_t stride, uint32_t bytes) {
 
 }  // namespace
 
-template <class Compute>
-uint32_t CyclesByStride::of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute) {
-    // The number of cycles depends on the tag sets of the lines, and therefore on the lower bits of
-    // the line numbers.
-    constexpr uint64_t bits = uint64_t{model::line_bytes} << model::tag_bits;
-    const uint64_t key = first % bits | uint64_t{bytes} << 24 | uint64_t{uint32_t(stride)} << 32;
-    Entry& entry = entries_[(key * 0x9e3779b97f4a7c15) >> 56];
-    if (entry.key != key) entry = {key, compute()};
-    return entry.cycles;
+uint32_t CyclesByStride::compute(uint64_t first, int32_t stride, uint32_t lanes, uint32_t bytes) {
+    const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - lanes);
+    return model::l1_cycles(mask, bytes,
+                            [&](int lane) { return first + uint64_t(int64_t(lane) * stride); })
+        .data;
 }
 
 void RecordedBlock::clear() {
@@ -158,16 +153,22 @@ inline uint64_t BlockRequests::relative(const sim::Block& block, const sim::Memo
     return address - origin.difference;
 }
 
-// Adds the L1 cycles of a request. If a request needs the same banks in each of its lines, each
-// cycle can serve only one line. The replay counts the cycles of these requests.
-void BlockRequests::add_cycles(MemoryRequest r, const sim::MemoryEvent& e) {
-    const CacheSite site = sites_[r.pc];
-    if (site.local || r.form != uint32_t(RequestForm::other)) return;
-    const auto cycles = [&] {
-        return model::l1_cycles(e.mask, site.bytes, [&](int lane) { return e.address(lane); }).data;
-    };
-    cycles_[r.pc] +=
-        r.scattered ? cycles() : cycles_by_stride_.of(e.address(0), r.stride, site.bytes, cycles);
+// Adds the L1 cycles of a scattered request. At the edge of a matrix, neighbouring lanes often have
+// a constant stride, but some lanes are inactive.
+void BlockRequests::add_cycles(const sim::MemoryEvent& e) {
+    const CacheSite site = sites_[e.pc];
+    if (site.local) return;
+    const int begin = std::countr_zero(e.mask), lanes = std::popcount(e.mask);
+    const uint64_t first = e.address(begin);
+    const bool neighbours = e.mask >> begin == sim::all_lanes >> (sim::warp_size - lanes);
+    const auto stride = int32_t(lanes > 1 && neighbours ? e.address(begin + 1) - first : 0);
+    uint64_t different = !neighbours;
+    for (int i = 0; neighbours && i < lanes; ++i)
+        different |= e.address(begin + i) ^ (first + uint64_t(int64_t(i) * stride));
+    cycles_[e.pc] +=
+        different
+            ? model::l1_cycles(e.mask, site.bytes, [&](int lane) { return e.address(lane); }).data
+            : cycles_by_stride_.of(first, stride, uint32_t(lanes), site.bytes);
 }
 
 void BlockRequests::add(const sim::Warp& warp, const sim::MemoryEvent& e) {
@@ -181,7 +182,10 @@ void BlockRequests::add(const sim::Warp& warp, const sim::MemoryEvent& e) {
     } else {
         r = scattered(block, e);
     }
-    if (r.form == uint32_t(RequestForm::other)) add_cycles(r, e);
+    if (r.scattered)
+        add_cycles(e);
+    else if (r.form == uint32_t(RequestForm::other))
+        add_cycles(r, e.address(0));
     if (expected_) {
         const auto is_next = [&] { return is_expected(warps_[warp.index], r); };
         if (is_next() || choose_another(is_next)) [[likely]]
@@ -204,7 +208,8 @@ void BlockRequests::add_words(const sim::Warp& warp, const sim::Op& op, sim::Acc
         r.pc = op.pc;
         const RequestForm form = form_of(r.first, r.stride, sites_[op.pc].bytes);
         r.form = uint32_t(form);
-        if (form != RequestForm::other) return record(warp.index, r);
+        if (form == RequestForm::other) add_cycles(r, first);
+        return record(warp.index, r);
     }
     add(warp, sim::event_of_words(op, ptx::Space::global, access, stride, first));
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "model/block_schedule.hpp"
+#include "model/caches/tag_sets.hpp"
 #include "sim/warp/memory.hpp"
 
 namespace coalesce::analysis {
@@ -101,19 +102,37 @@ struct RecordedBlock {
     std::mutex once_mutex;
 };
 
-// Remembers how many L1 cycles a request takes. Requests take equally long if they have the same
-// stride, the same number of bytes per lane, and the same lower bits in the first address.
+// Remembers how many L1 cycles a request with a constant stride takes. Requests take equally long
+// if they have the same stride, the same number of lanes, the same number of bytes per lane, and
+// the same lower bits in the first address.
+//
+// A loop that walks through an array makes requests whose first addresses differ by one element.
+// The entries of such requests are neighbours, so even long loops use few lines of the host's
+// cache. For example, 500 iterations over floats use 500 neighbouring entries, which are 8 kB.
 class CyclesByStride {
   public:
-    template <class Compute>
-    uint32_t of(uint64_t first, int32_t stride, uint32_t bytes, Compute&& compute);
+    uint32_t of(uint64_t first, int32_t stride, uint32_t lanes, uint32_t bytes) {
+        const uint64_t place = first % period;
+        const uint64_t key = place | uint64_t{uint32_t(stride)} << 32;
+        const uint32_t size = lanes << 8 | bytes;
+        Entry& entry = entries_[(place / 4 + uint32_t(stride) * 0x9e3779b1u + size) % count];
+        if (entry.key != key || entry.size != size) [[unlikely]]
+            entry = {key, size, compute(first, stride, lanes, bytes)};
+        return entry.cycles;
+    }
 
   private:
+    // The number of cycles depends on the tag sets of the lines, and therefore on the lower bits of
+    // the line numbers.
+    static constexpr uint64_t period = uint64_t{model::line_bytes} << model::tag_bits;
+    static constexpr size_t count = 1 << 14;
     struct Entry {
-        uint64_t key = 0;  // no request has this key, because each accesses at least one byte
+        uint64_t key = 0;
+        uint32_t size = 0;  // no request has this size, because each accesses at least one byte
         uint32_t cycles = 0;
     };
-    std::array<Entry, 256> entries_;
+    static uint32_t compute(uint64_t first, int32_t stride, uint32_t lanes, uint32_t bytes);
+    std::vector<Entry> entries_{count};
 };
 
 // The requests of a block that runs.
@@ -208,14 +227,12 @@ class BlockRequests {
     };
 
     // Returns true if an access with a constant stride is the next request that is expected, and
-    // proceeds to the request after it. This is a short way for the most frequent accesses: their
-    // form is not `other`, and the instruction accesses the same array as before. For all others it
-    // returns false, and add() compares them.
-    [[nodiscard]] bool is_expected(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) const {
+    // proceeds to the request after it. This is a short way for the most frequent accesses: the
+    // instruction accesses the same array as before. For all others it returns false, and add()
+    // compares them.
+    [[nodiscard]] bool is_expected(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) {
         const MemoryRequest* const request = own.expected();
-        if (!request || request->pc != pc || request->scattered ||
-            request->form == uint32_t(RequestForm::other))
-            return false;
+        if (!request || request->pc != pc || request->scattered) return false;
         const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
         const Origin& origin = origin_of_[pc];
         if (request->stride != stride || first - origin.difference != request->first ||
@@ -224,6 +241,7 @@ class BlockRequests {
         // Each warp has a list of its own, and the warps take turns. So the host itself would not
         // prefetch the next requests.
         __builtin_prefetch(request + requests_ahead);
+        if (request->form == uint32_t(RequestForm::other)) add_cycles(*request, first);
         own.proceed(request);
         return true;
     }
@@ -242,7 +260,15 @@ class BlockRequests {
     template <class Suits>
     bool choose_another(Suits&& suits);
     void stop_comparing();
-    void add_cycles(MemoryRequest r, const sim::MemoryEvent& e);
+    // Adds the L1 cycles of a regular request whose form is `other`. `first` is the address of its
+    // first lane. If a request needs the same banks in each of its lines, each cycle can serve only
+    // one line. The replay counts the cycles of these requests.
+    void add_cycles(const MemoryRequest& r, uint64_t first) {
+        const CacheSite& site = sites_[r.pc];
+        if (!site.local)
+            cycles_[r.pc] += cycles_by_stride_.of(first, r.stride, sim::warp_size, site.bytes);
+    }
+    void add_cycles(const sim::MemoryEvent& e);
     [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
                                     uint64_t address);
     [[nodiscard]] Origin origin_of(const sim::Block& block, const sim::MemoryEvent& e,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <utility>
 
 #include "model/atomics.hpp"
 #include "model/coalescing.hpp"
@@ -143,7 +145,8 @@ L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
       variant_(variant),
       has_barriers_(has_barriers),
       keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
-      unwritten_(block.requests.size()) {
+      unwritten_(block.requests.size()),
+      recent_(block.requests.size(), memory_.patterns.data()) {
     cache_.clear();
     result_.traffic.reserve(memory_.traffic);
 }
@@ -202,7 +205,13 @@ inline bool L1Replay::replay_simple(const MemoryRequest& r) {
         if (alike.count) load(r, alike, p);
         return alike.count != 0;
     }
-    last_sectors_ = alike.count ? p.lines.count * model::sectors_in(alike.first.sectors) : p.loaded;
+    use(r, p, alike.count ? p.lines.count * model::sectors_in(alike.first.sectors) : p.loaded);
+    return true;
+}
+
+// Replays a load of `sectors` sectors, all of which L1 has in the lines of the pattern.
+inline void L1Replay::use(const MemoryRequest& r, Pattern& p, uint64_t sectors) {
+    last_sectors_ = sectors;
     cache_.load_again(p.lines, last_sectors_);
     const uint32_t lines = p.lines.count;
     last_ = r;
@@ -212,7 +221,6 @@ inline bool L1Replay::replay_simple(const MemoryRequest& r) {
     misses_[r.pc].cycles += p.cycles;
     result_.cycles += lines;
     result_.lines += lines;
-    return true;
 }
 
 // Looks for the lines of a load at the places in L1 where they were found last. Returns true if L1
@@ -227,6 +235,31 @@ bool L1Replay::find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p)
     p.sectors = sectors;
     p.cycles = uint32_t(alike.count);
     return !(alike.first.sectors & ~sectors);
+}
+
+// The same for a load whose lines are not alike: each lane reads one sector of another line. If
+// this load was not remembered, most of its lines are where the warp has found those of its last
+// load.
+bool L1Replay::find(const MemoryRequest& r, const Pattern& recent, Pattern& p) {
+    if (p.first != start_of(r) || p.stride != r.stride) {
+        cache_.lines().open(p.lines);
+        std::ranges::copy(recent.lines.places, p.lines.places);
+    }
+    const CacheSite site = sites_[r.pc];
+    if (std::abs(r.stride) < int32_t(model::line_bytes) || site.bytes > model::sector_bytes)
+        return false;
+    const auto word_of = [&](uint64_t lane) {
+        const uint64_t address = r.first + uint64_t(int64_t(lane) * r.stride);
+        return address / model::line_bytes << 8 | 1u << (address / model::sector_bytes % 4);
+    };
+    if (!cache_.lines().find(p.lines, sim::warp_size, word_of)) return false;
+    p.first = start_of(r);
+    p.stride = r.stride;
+    p.bytes = site.bytes;
+    p.sectors = 0;
+    p.cycles = 0;
+    p.loaded = sim::warp_size;
+    return true;
 }
 
 // Adds an atomic, with its real addresses.
@@ -320,13 +353,17 @@ void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
     const AlikeLines alike = r.scattered ? AlikeLines{} : alike_lines(r, site.bytes);
     Pattern& p = pattern_of(start_of(r), r.stride);
+    if (regular_load) {
+        const Pattern& recent = *std::exchange(recent_[warp], &p);
+        if (find(r, recent, p)) return use(r, p, p.loaded);
+    }
+    LineAccess lines[sim::warp_size];
+    const int n = lines_of_.of(warp, r, lines);
     cache_.lines().open(p.lines);
     p.bytes = 0;
     const uint64_t state = cache_.lines().state();
     const uint64_t loads_before = cache_.counts().l1_loads;
     uint64_t missed = 0;
-    LineAccess lines[sim::warp_size];
-    const int n = lines_of_.of(warp, r, lines);
     for (int i = 0; i < n; ++i) {
         Traffic::Kind kind = Traffic::Kind::read;
         uint8_t sectors = lines[i].sectors;

@@ -92,6 +92,7 @@ class L1Replay {
     [[nodiscard]] static uint64_t start_of(const MemoryRequest& r);
     bool replay_simple(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
+    void use(const MemoryRequest& r, Pattern& p, uint64_t sectors);
     void load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
     void send(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors, uint32_t pc,
               uint64_t before);
@@ -101,9 +102,10 @@ class L1Replay {
                   uint64_t state);
     void add(const MemoryRequest& r, uint32_t lines, uint64_t missed);
     [[nodiscard]] bool find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
+    [[nodiscard]] bool find(const MemoryRequest& r, const Pattern& recent, Pattern& p);
     // Returns the place to remember a load.
     [[nodiscard]] Pattern& pattern_of(uint64_t first, int32_t stride) {
-        const uint64_t key = (first / 32 * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
+        const uint64_t key = (first * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
         return memory_.patterns[(key >> 32) % ReplayMemory::max_patterns];
     }
     void add_atomic(const MemoryRequest& r);
@@ -125,6 +127,9 @@ class L1Replay {
 
     class PartialWrites;
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp
+    // The last load of each warp whose lines were not alike. The next iteration of a loop usually
+    // loads most of these lines again.
+    std::vector<const Pattern*> recent_;
     // The last request, if it was a regular load. It is kept because the next request often loads
     // the same lines. If `last_lines_` is 0, the last request was not a regular load.
     MemoryRequest last_{};

@@ -117,6 +117,23 @@ class SectoredCacheOf {
         return uint8_t(sectors);
     }
 
+    // The same for any lines, of which different sectors may be needed. `word_of(i)` returns the
+    // number of line i, shifted left by 8 bits, and its needed sectors. Returns true if all needed
+    // sectors are there.
+    template <class WordOf>
+    bool find(Group& g, uint32_t count, WordOf&& word_of) {
+        uint64_t missing = 0;
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint64_t word = sets_.word(g.places[i]), needed = word_of(i);
+            missing |= (word ^ needed) >> 8 | (needed & ~word & 15);
+        }
+        if (missing) return false;
+        store_group_times(g);
+        g.count = count;
+        g.intact = intact_;
+        return true;
+    }
+
     // Uses all lines of the group, which must be intact.
     void use(Group& g) {
         g.used = sets_.pass(g.count);

@@ -53,11 +53,17 @@ L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     };
     std::array<std::array<Line, sim::warp_size>, tag_sets> lines_of_set;
     std::array<uint32_t, tag_sets> count{};
+    // A bit for each hash of the lines so far. Most lines are new, and then need not be compared
+    // with the others.
+    std::array<uint64_t, 4> known{};
     sim::for_each_lane(mask, [&](int lane) {
         const uint64_t a = address(lane), line = a / line_bytes;
         const uint32_t set = tag_set(line);
         auto& lines = lines_of_set[set];
-        uint32_t at = 0;
+        const auto hash = uint32_t((line * 0x9e3779b97f4a7c15) >> 56);
+        uint64_t& bits = known[hash / 64];
+        uint32_t at = bits >> hash % 64 & 1 ? 0 : count[set];
+        bits |= uint64_t{1} << hash % 64;
         while (at < count[set] && lines[at].line != line) ++at;
         if (at == count[set]) lines[count[set]++] = {line, 0};
         const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
