@@ -373,7 +373,7 @@ def test_members_of_bases_that_are_described_as_members(monkeypatch):
 
     children = [entry("__b_N1a4BaseE", 16), entry("own", 24)]
     derived = SimpleNamespace(iter_children=lambda: children)
-    reader = layouts._Reader()
+    reader = layouts.TypeReader()
     types = {id(children[0]): base, id(children[1]): Parameter("", "scalar", 4)}
     monkeypatch.setattr(reader, "type", lambda die: types[id(die)])
     members = [(m.name, m.offset) for m in reader._members(derived)]
