@@ -221,7 +221,7 @@ class Stepper:
         )
         rows = self._session.listing()
         listing = [locations.ListedInstruction(*r[:8], dict(r[8]), *r[9:]) for r in rows]
-        self._listing = locations.with_lines(listing)
+        self._listing = listing if build is None else locations.with_lines(listing)
         self._file = self._session.source_file
         text = self.kernel.module.shown_source
         self._lines = declarations.lines_of(text)

@@ -24,6 +24,7 @@ from coalesce.cxx.signature import Parameter
 from coalesce.stepping.debug_info import DebugInfo, Function, Range, Variable
 
 _BRANCH = re.compile(r"bra\S*\s+([\w$]+)$")
+_CONSTANT = re.compile(r"mov\.\w+ \S+, -?[0-9][0-9A-Fa-fxdf]*")  # a mov of a number
 _FRAME = ("%SP", "%SPL")  # the registers with the address of a function's local memory
 _Known = frozenset[int]  # positions in Function.variables
 
@@ -49,14 +50,18 @@ class ListedInstruction:
 
 
 def with_lines(listing: Sequence[ListedInstruction]) -> list[ListedInstruction]:
-    """Return the listing with a line for each instruction whose line the compiler has left open.
+    """Return the listing of a build with ``-G`` with better lines of some instructions.
 
-    Such an instruction prepares the next one, and gets its line.
+    The compiler leaves the line of an address open. And if several statements need the same
+    constant, each ``mov`` of the constant has the line of the first of them. Both prepare the next
+    instruction, and get its line.
     """
     result = list(listing)
     for n in range(len(result) - 2, -1, -1):
         i, following = result[n], result[n + 1]
-        if not i.line and following.line and i.function == following.function:
+        if (i.line and not _CONSTANT.fullmatch(i.text)) or i.function != following.function:
+            continue
+        if following.line:
             result[n] = replace(i, file=following.file, line=following.line)
     return result
 
