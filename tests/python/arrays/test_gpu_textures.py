@@ -11,7 +11,6 @@ import itertools
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,11 @@ import pytest
 
 import coalesce
 from coalesce._core import cuda
+from coalesce.compile import runtime_library
 from coalesce.launch import gpu_textures, module
 
 Array = np.ndarray[Any, Any]
-DRIVER = Path(coalesce.__file__).with_name("libcudart.so")
+DRIVER = runtime_library.library()
 SIMULATED = os.environ.get("COALESCE_CUDA_DRIVER") == str(DRIVER)
 if SIMULATED:  # this driver loads PTX only
     module._image = lambda compiled, _device: compiled.ptx.encode()

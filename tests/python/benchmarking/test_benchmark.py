@@ -12,7 +12,6 @@ import subprocess
 import sys
 import types
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from coalesce.benchmarking import gpu as benchmark_gpu
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.catalogue import reference
 from coalesce.common.dtypes import from_bfloat16, to_bfloat16
+from coalesce.compile import runtime_library
 from coalesce.timing import Timing
 
 
@@ -522,7 +522,7 @@ def test_bfloat16_is_rounded_and_read_back(random):
     assert from_bfloat16(to_bfloat16(halfway)).tolist() == [1, 1 + 2.0**-6]
 
 
-DRIVER = Path(coalesce.__file__).with_name("libcudart.so")
+DRIVER = runtime_library.library()
 ON_THE_DRIVER = """
 import json, sys
 import numpy as np
@@ -700,17 +700,6 @@ def test_a_peer_without_its_library(matrices, monkeypatch):
 
 def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
     """NumPy stands in for CuPy."""
-
-    class Context:
-        def __init__(self, ordinal):
-            assert ordinal == 0
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return None
-
     cupy = types.SimpleNamespace(
         matmul=fake_gpu.call("cupy", 1.0, np.matmul),
         empty=np.empty,
@@ -718,7 +707,8 @@ def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
         asnumpy=np.copy,
         ascontiguousarray=np.ascontiguousarray,
         cuda=types.SimpleNamespace(
-            Device=Context, Stream=types.SimpleNamespace(null=contextlib.nullcontext())
+            Device=contextlib.nullcontext,
+            Stream=types.SimpleNamespace(null=contextlib.nullcontext()),
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
@@ -737,28 +727,19 @@ def test_peers_on_a_gpu(matrices, monkeypatch, fake_gpu):
     assert "modelled" not in text
 
 
-class FakeTensor:
-    """A stand-in for a PyTorch tensor, made with NumPy: it has only what the peer needs."""
+class FakeTensor(np.ndarray):
+    """A stand-in for a PyTorch tensor: it has only what the peer needs."""
 
-    def __init__(self, array):
-        self.array = array
-
-    shape = property(lambda self: self.array.shape)
-    T = property(lambda self: FakeTensor(self.array.T))
-
-    def cuda(self):
-        return self
-
-    cpu = cuda
+    cuda = cpu = lambda self: self
 
     def numpy(self):
-        return self.array
+        return self.view(np.ndarray)
 
     def new_empty(self, shape):
-        return FakeTensor(np.empty(shape, self.array.dtype))
+        return np.empty(shape, self.dtype).view(FakeTensor)
 
     def copy_(self, other):
-        self.array[...] = other.array
+        self[...] = other
         return self
 
 
@@ -770,20 +751,15 @@ def test_pytorch_on_a_gpu(matrices, monkeypatch, operation):
 
     def matmul(a, b, out):
         assert tf32.allow_tf32 is False
-        np.matmul(a.array, b.array, out=out.array)
-        return out
-
-    def total(a, dim, out):
-        a.array.sum(axis=dim, out=out.array)
-        return out
+        return np.matmul(a, b, out=out)
 
     torch = types.SimpleNamespace(
-        from_numpy=FakeTensor,
+        from_numpy=lambda array: array.view(FakeTensor),
         matmul=matmul,
-        sum=total,
+        sum=lambda a, dim, out: a.sum(axis=dim, out=out),
         cuda=types.SimpleNamespace(
             is_available=lambda: True,
-            device=lambda ordinal: contextlib.nullcontext(ordinal),
+            device=contextlib.nullcontext,
             stream=contextlib.nullcontext,
             default_stream=lambda _: None,
         ),

@@ -20,10 +20,11 @@ from coalesce import cli
 from coalesce.benchmarking import Benchmark, BenchmarkRow, calls, clock, peers, rounds
 from coalesce.benchmarking.gpu import GpuState
 from coalesce.cli import parser
+from coalesce.compile import runtime_library
 from coalesce.timing import Timing
 
 ROOT = Path(__file__).parents[3]
-DRIVER = Path(coalesce.__file__).with_name("libcudart.so")
+DRIVER = runtime_library.library()
 A, B = np.ones((8, 5), np.float32), np.ones((5, 7), np.float32)
 
 # Stand-ins for CuPy and PyTorch: they have only what the rows need.
