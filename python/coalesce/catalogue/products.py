@@ -84,7 +84,7 @@ def run_matmul(
     if rounds and not k:  # only this variant can write bfloat16, and it needs operands: use zeros
         alpha, k = 0.0, 1
         left, right = (_zeros(run, x.name, s) for x, s in ((left, (m, 1)), (right, (1, n))))
-    if not k and _is_prepared(entry):  # there is nothing to prepare
+    if not k and entry.hopper:  # there is nothing to prepare, and no first stage to load
         entry, tile = catalogue.find("matmul", "tiled"), 0
     if m and n:
         unread = run.unread(dtype, written)

@@ -15,3 +15,9 @@ def test_calls_of_today(device: str) -> None:
     first = datetime.datetime.now(datetime.timezone.utc).date().toordinal() * 100_000
     found = list(every_shape.failures(first, math.inf, SECONDS, device))
     assert not found, "\n".join(found)
+
+
+def test_calls_that_went_wrong(device: str) -> None:
+    """Vectors for an `out` on the device at another address; K = 0, where a stage was read."""
+    for number in (32059, 777001564):
+        assert not every_shape.problem(every_shape.call(number, device), device)
