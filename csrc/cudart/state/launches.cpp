@@ -16,7 +16,6 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <sstream>
 #include <tuple>
 
@@ -208,8 +207,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
         rest.launch.print = request.launch.print;
         rest.launch.outside_reads = request.launch.outside_reads;
         analysis::prepare(plain, rest);
-        rest.launch.blocks.emplace(all - blocks);
-        std::iota(rest.launch.blocks->begin(), rest.launch.blocks->end(), blocks);
+        rest.launch.first_block = blocks;
         (void)analysis::launch(plain, rest, rt.memory.address_space(names_of(w)), nullptr);
     });
     total.machine_code = module.why_ptx.find(w.function->entry) == module.why_ptx.end();

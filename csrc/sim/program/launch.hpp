@@ -63,12 +63,16 @@ struct Launch {
     uint32_t workers = 0;           // The number of host threads. 0 means one per core.
 
     // The linear numbers (x varies fastest) of the blocks to run, in the order in which they start.
-    // Without a list, all blocks run. In both cases, the kernel sees the size of the whole grid
-    // (%nctaid).
+    // Without a list, all blocks from `first_block` on run; `first_block` must be the first block
+    // of a cluster. In all cases, the kernel sees the size of the whole grid (%nctaid).
     std::optional<std::vector<uint64_t>> blocks;
-    [[nodiscard]] uint64_t block_count() const { return blocks ? blocks->size() : grid.count(); }
+    uint64_t first_block = 0;
+    [[nodiscard]] uint64_t block_count() const {
+        return blocks ? blocks->size() : grid.count() - first_block;
+    }
     [[nodiscard]] uint64_t block_at(uint64_t n) const {
         if (blocks) return (*blocks)[n];
+        n += first_block;
         return cluster.count() == 1 ? n
                                     : block_of_cluster(n / cluster.count(), n % cluster.count());
     }
