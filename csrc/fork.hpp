@@ -90,6 +90,7 @@ class ForkSafe final : fork::RecreatedAfterFork {
     bool try_lock_for(const Duration& duration) {
         return mutex_.try_lock_for(duration);
     }
+    [[nodiscard]] const Mutex* operator->() const { return &mutex_; }
 
   private:
     // The thread that held the old mutex does not exist.

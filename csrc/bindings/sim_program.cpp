@@ -115,6 +115,11 @@ std::string SimulatedModule::why_ptx(const std::string& entry) {
 
 std::unique_lock<SimulatedModule::LaunchLock> SimulatedModule::lock_launches() {
     std::unique_lock lock(*running_, std::defer_lock);
+    if ((*running_)->is_mine())
+        throw LaunchError(
+            "a kernel of this module is running in this thread, and a signal handler or the "
+            "function `progress` uses the module. Wait until the launch has ended, or use another "
+            "`Kernel` object");
     while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
         const HeldGil gil;
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();

@@ -6,6 +6,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +16,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,10 +76,30 @@ class SimulatedModule {
     [[nodiscard]] std::string why_ptx(const std::string& entry);
 
   private:
+    // A mutex that knows which thread holds it.
+    class OwnedMutex {
+      public:
+        bool try_lock_for(std::chrono::milliseconds duration) {
+            if (!mutex_.try_lock_for(duration)) return false;
+            owner_ = std::this_thread::get_id();
+            return true;
+        }
+        void unlock() {
+            owner_ = std::thread::id();
+            mutex_.unlock();
+        }
+        [[nodiscard]] bool is_mine() const { return owner_ == std::this_thread::get_id(); }
+
+      private:
+        std::timed_mutex mutex_;
+        std::atomic<std::thread::id> owner_;
+    };
+    using LaunchLock = ForkSafe<OwnedMutex>;
     // Waits until no other launch of this program runs. Launches must not run at the same time,
     // because they share the variables of the module. Call this without the GIL. The launch of
-    // another thread may never end; therefore Ctrl-C ends the wait.
-    using LaunchLock = ForkSafe<std::timed_mutex>;
+    // another thread may never end; therefore Ctrl-C ends the wait. During a launch, this thread
+    // may execute a signal handler or the function `progress`. If these launch a kernel of the same
+    // module, the wait would never end. Therefore this is an error.
     [[nodiscard]] std::unique_lock<LaunchLock> lock_launches();
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;

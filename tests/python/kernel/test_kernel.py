@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -385,3 +388,42 @@ def test_arguments_have_no_names() -> None:
     kernel = coalesce.Kernel("__global__ void k(int *x, int n) { *x = n; }", device="sim")
     with pytest.raises(TypeError, match=r"k\(int \*x, int n\) .* in this order, without `n=`"):
         kernel[1, 1](np.zeros(1, np.int32), n=3)
+
+
+def test_a_launch_from_a_signal_handler_of_a_launch():
+    """The outer launch could only end after the handler, so a launch by the handler cannot wait."""
+    source = """__device__ int total;
+    extern "C" __global__ void k(unsigned *x, int n) {
+        unsigned sum = 0;
+        for (int i = 0; i < n; ++i) sum += x[i & 31] * i;
+        x[threadIdx.x] = sum;
+        total = 7;
+    }"""
+    kernel, other = coalesce.Kernel(source, device="sim"), coalesce.Kernel(source, device="sim")
+    said, results = [], []
+
+    def launch(*_: object) -> None:
+        for use in (
+            lambda: kernel[1, 1](np.ones(32, np.uint32), 3),
+            lambda: kernel.globals["total"],
+        ):
+            with pytest.raises(coalesce.LaunchError) as error:
+                use()
+            said.append(str(error.value))
+        results.append(np.ones(32, np.uint32))
+        other[1, 1](results[0], 3)
+
+    before = signal.signal(signal.SIGUSR1, launch)
+    try:
+        sender = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
+        sender.start()
+        x = np.ones(32, np.uint32)
+        kernel[1, 32](x, 2_000_000)
+        sender.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(said) == 2
+    assert all("is running in this thread" in text for text in said)
+    assert results[0][0] == 3
+    assert (x == 2_000_000 * 1_999_999 // 2 % 2**32).all()
+    kernel[1, 1](x, 0)  # the kernel can be launched again
