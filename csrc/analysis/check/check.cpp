@@ -63,10 +63,11 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& lau
     const std::vector<uint16_t> copied = copied_bytes(program);
     const std::vector<bool> before_compare_and_swap = loads_before_compare_and_swap(program);
     const std::vector<uint32_t> update = updates(program);
+    const std::vector<bool> for_bit_field = loads_for_bit_fields(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::Traits& traits = program.instructions[i].traits;
         instructions_.push_back({traits, verb_of(program.instructions[i]), copied[i],
-                                 before_compare_and_swap[i], update[i]});
+                                 before_compare_and_swap[i], update[i], for_bit_field[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
@@ -244,6 +245,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
 }
 
 void CheckObserver::check_initialised(const Place& at, const Cell& cell) {
+    if (at.instruction.for_bit_field) return;
     const uint64_t bytes = at.end - at.offset;
     const bool holds_nothing =
         at.shared ? !cell.is(Cell::initialised)
@@ -445,6 +447,7 @@ void CheckObserver::async_complete(const Warp& w, const sim::AsyncCopy& copy, La
 void CheckObserver::check_local(const Warp& w, const MemoryEvent& e) {
     BlockState& b = state(w);
     const bool reads = e.access == Access::load;
+    if (reads && instructions_[e.pc].for_bit_field) return;
     sim::for_each_lane(e.mask, [&](int lane) {
         const uint64_t address = e.address(lane);
         const auto bytes =

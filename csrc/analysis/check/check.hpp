@@ -42,6 +42,9 @@ struct CheckedInstruction {
     // For a plain load and a plain store that update an element: a number that both have. Otherwise
     // 0. See updates().
     uint32_t update = 0;
+    // True for a load of the word that contains a bit field, for a write of the bit field; see
+    // loads_for_bit_fields().
+    bool for_bit_field = false;
 };
 
 // Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
@@ -49,6 +52,11 @@ struct CheckedInstruction {
 // uninitialized. For example, a kernel that copies a structure also copies the unused bytes between
 // its members (padding), and this is no mistake.
 [[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
+
+// Returns one entry for each instruction: true if it is a load that is part of a write of a bit
+// field. To write a bit field, a kernel loads the word that contains it, replaces some bits and
+// stores the word. The other bits of the word may be uninitialized.
+[[nodiscard]] std::vector<bool> loads_for_bit_fields(const sim::Program& program);
 
 // Returns one entry for each instruction: true if it is a plain load from an address that a
 // compare-and-swap in the same function updates. Such a load provides the value with which a loop

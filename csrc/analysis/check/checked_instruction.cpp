@@ -1,4 +1,5 @@
 // Determines properties of instructions that the checker needs, once, before a run.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -106,6 +107,59 @@ std::vector<bool> loads_before_compare_and_swap(const sim::Program& program) {
         before_compare_and_swap.push_back(loads && swapped.contains(addresses.of(i)));
     }
     return before_compare_and_swap;
+}
+
+// METHOD
+// Follows the loaded value from instruction to instruction. It must reach exactly one instruction
+// that is not a bitwise operation: a store to the address of the load. On the way, `and` with a
+// constant or `bfi` must have removed the bits of the bit field.
+std::vector<bool> loads_for_bit_fields(const sim::Program& program) {
+    using enum sim::OpCode;
+    const Addresses addresses(program);
+    std::map<Register, std::vector<size_t>> readers;
+    std::map<Register, int> writers;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const uint32_t function = program.instructions[i].function;
+        for (const uint32_t r : program.data_flow[i].reads) readers[{function, r}].push_back(i);
+        for (const uint32_t r : program.data_flow[i].writes) ++writers[{function, r}];
+    }
+    const auto is_for_bit_field = [&](size_t load) {
+        const sim::InstructionInfo& info = program.instructions[load];
+        bool removes = false;
+        std::set<size_t> stores, followed{load};
+        std::vector<size_t> left{load};
+        while (!left.empty()) {
+            const size_t at = left.back();
+            left.pop_back();
+            const DataFlow& flow = program.data_flow[at];
+            if (flow.writes.size() != 1 || flow.guarded) return false;
+            const Register value{info.function, flow.writes[0]};
+            if (writers[value] != 1) return false;
+            for (const size_t user : readers[value]) {
+                const sim::InstructionInfo& by = program.instructions[user];
+                const DataFlow& use = program.data_flow[user];
+                const sim::OpCode code = by.traits.code;
+                if (code == st) {
+                    if (std::ranges::count(use.address, value.second) || by.bytes != info.bytes ||
+                        by.space != info.space || addresses.of(user) != addresses.of(load))
+                        return false;
+                    stores.insert(user);
+                    continue;
+                }
+                if (code != and_ && code != or_ && code != bfi && code != cvt && code != mov)
+                    return false;
+                removes = removes || (code == and_ && use.reads.size() == 1) || code == bfi;
+                if (followed.insert(user).second) left.push_back(user);
+            }
+        }
+        return removes && stores.size() == 1;
+    };
+    std::vector<bool> result;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::InstructionInfo& info = program.instructions[i];
+        result.push_back(info.traits.code == ld && info.bytes > 0 && is_for_bit_field(i));
+    }
+    return result;
 }
 
 std::vector<uint32_t> updates(const sim::Program& program) {

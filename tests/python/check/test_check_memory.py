@@ -348,3 +348,43 @@ def test_the_error_that_ends_a_kernel_is_the_last_finding():
     findings = check(source, 1, 32, np.zeros(32, np.int32))
     assert [f.kind for f in findings] == ["out_of_bounds", "stopped"]
     assert findings[1].title.startswith("assertion failed: x[0] != 0")
+
+
+BIT_FIELDS = """struct Fields {
+    unsigned a : 3; int b : 7; unsigned c : 11; int d : 11; unsigned char e : 3, f : 5;
+    unsigned short g : 9; unsigned long long h : 40, i : 24;
+};
+extern "C" __global__ void k(unsigned *out, int n) {
+    int t = threadIdx.x;
+    SPACE Fields all[32];
+    Fields &s = all[t];
+    s.a = t; s.b = n; if (n > t) s.c = t * 3; else s.c = 1;
+    s.d = t - n; s.e = n; s.f = t; s.g = n * t;
+    s.h = t * 77ull; s.i = n;
+    out[t] = s.a + s.b + s.c + s.d + s.e + s.f + s.g + s.h + s.i;
+}"""
+
+
+@pytest.mark.parametrize("options", [(), ("-G",)])
+@pytest.mark.parametrize("space", ["", "__shared__"])
+def test_the_first_write_of_a_bit_field(space, options):
+    """The kernel reads the word of the bit field, whose other bits may be uninitialized."""
+    kernel = coalesce.Kernel(BIT_FIELDS.replace("SPACE", space), "k", options, device="sim")
+    out = np.zeros(32, np.uint32)
+    findings = kernel.check(1, 32, out, 5)
+    assert not findings, str(findings)
+    assert out.any()
+
+
+@pytest.mark.parametrize("update", ["s.a |= 4", "s.a += 1"])
+def test_an_update_of_uninitialized_memory(update):
+    source = f"""struct S {{ unsigned a; }};
+    extern "C" __global__ void k(unsigned *out) {{
+        __shared__ S all[32];
+        S &s = all[threadIdx.x];
+        {update};
+        __syncthreads();
+        out[threadIdx.x] = all[threadIdx.x ^ 1].a;
+    }}"""
+    (finding,) = coalesce.Kernel(source, "k", device="sim").check(1, 32, np.zeros(32, np.uint32))
+    assert finding.kind == "uninitialized"
