@@ -16,14 +16,17 @@ namespace {
 // Returns the host memory for a generic address that one lane uses, or null.
 const std::byte* host_address(const Warp& w, int lane, uint64_t address, uint64_t bytes) {
     const Block& block = *w.block;
+    const auto in = [&](const std::byte* start, uint64_t size) {
+        return address <= size && bytes <= size - address ? start + address : nullptr;
+    };
     if (address - shared_window < window_bytes) {
         address -= shared_window + block.program->reserved_shared;
-        return address + bytes <= block.shared_bytes ? block.shared + address : nullptr;
+        return in(block.shared, block.shared_bytes);
     }
     if (address - local_window < window_bytes) {
         address -= local_window;
         const uint64_t size = block.program->local_bytes;
-        return address + bytes <= size ? w.local.data() + uint64_t(lane) * size + address : nullptr;
+        return in(w.local.data() + uint64_t(lane) * size, size);
     }
     uint16_t hint = UINT16_MAX;
     const Buffer* b = block.memory->find(address, bytes, hint);

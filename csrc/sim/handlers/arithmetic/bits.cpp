@@ -59,11 +59,18 @@ struct find_nth_set {
         return UINT32_MAX;
     }
 };
+// Returns the position or the length of a bit field of type T. PTX says that bfe and bfi use only
+// the lowest 8 bits of these operands. But for fields of 64 bits, the assembler uses all bits.
+template <class T>
+uint32_t field_operand(uint32_t operand) {
+    return bits_of<T> == 64 ? std::min(operand, 255u) : operand & 255;
+}
 struct extract_bits {
     template <class T>
     static T of(T a, uint32_t position, uint32_t length) {
         using U = std::make_unsigned_t<T>;
-        const uint32_t p = position & 0xff, n = length & 0xff, width = bits_of<T>;
+        const uint32_t p = field_operand<T>(position), n = field_operand<T>(length);
+        const uint32_t width = bits_of<T>;
         if (n == 0) return 0;
         const bool sign = std::is_signed_v<T> && (U(a) >> std::min(p + n - 1, width - 1) & 1);
         const uint32_t from_source = p >= width ? 0 : std::min(n, width - p);
@@ -74,7 +81,8 @@ struct extract_bits {
 struct insert_bits {
     template <class T>
     static T of(T a, T b, uint32_t position, uint32_t length) {
-        const uint32_t p = position & 0xff, n = length & 0xff, width = bits_of<T>;
+        const uint32_t p = field_operand<T>(position), n = field_operand<T>(length);
+        const uint32_t width = bits_of<T>;
         if (p >= width || n == 0) return b;
         const T ones = n >= width ? T(-1) : T((T(1) << n) - 1);
         const T field = T(ones << p);

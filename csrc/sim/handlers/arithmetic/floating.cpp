@@ -145,7 +145,11 @@ struct log_2 {
     }
 };
 struct exp_2 {
-    static float of(float a) { return std::exp2(a); }
+    static float of(float a) {
+        const bool small = a < -126;
+        const float power = std::exp2(small ? a * 0.5f : a);
+        return small ? power * power : power;
+    }
 };
 struct hyperbolic_tangent {
     static float of(float a) { return std::tanh(a); }
