@@ -1,5 +1,7 @@
 // Branches, calls, barriers, special registers and the exchange of values between lanes.
 #include <algorithm>
+#include <bit>
+#include <tuple>
 
 #include "sass/lifter.hpp"
 
@@ -189,16 +191,80 @@ void Lifter::save_barrier(const Instruction& in) {
     guarded_control(op);
 }
 
+namespace {
+
+bool are_equal(const Operand& a, const Operand& b) {
+    const auto fields = [](const Operand& o) {
+        return std::tie(o.kind, o.uniform, o.negated, o.inverted, o.absolute, o.wide, o.number,
+                        o.base, o.uniform_base, o.bits, o.offset, o.part);
+    };
+    return fields(a) == fields(b) &&
+           std::bit_cast<uint64_t>(a.value) == std::bit_cast<uint64_t>(b.value);
+}
+
+bool are_equal(const Instruction& a, const Instruction& b) {
+    return a.code == b.code && a.modifiers == b.modifiers && are_equal(a.guard, b.guard) &&
+           std::ranges::equal(a.operands, b.operands,
+                              [](const Operand& x, const Operand& y) { return are_equal(x, y); });
+}
+
+bool is_control_flow(const Instruction& in) {
+    using enum sim::OpCode;
+    static constexpr OpCode codes[] = {BRA, BRX, BRXU, CALL, RET, EXIT, BSSY, BSYNC, WARPSYNC, BAR};
+    return std::ranges::count(codes, in.code) > 0;
+}
+
+}  // namespace
+
+// Returns the number of the section that a WARPSYNC starts (sim::WarpSync).
+//
+// WARPSYNC.COLLECTIVE: the section ends with ENDCOLLECTIVE. The label of the WARPSYNC is the next
+// instruction. If the section does nothing, its number is 0.
+//
+// WARPSYNC.ALL before a shuffle or a match: the assembler generates this code if no other place has
+// the same shuffle or match. Therefore the number is different from those of all other sections. (A
+// vote may belong to other code, such as an atomic.)
+uint32_t Lifter::section(const Instruction& in) {
+    const std::span all(code_.instructions);
+    size_t end = pc_ + 1;
+    if (in.has("ALL")) {
+        for (; end < all.size() && !is_control_flow(all[end]); ++end) {
+            if (all[end].code == OpCode::SHFL || all[end].code == OpCode::MATCH)
+                return UINT32_MAX - pc_;
+        }
+        return 0;
+    }
+    if (!in.has("COLLECTIVE")) return 0;
+    while (end < all.size() && all[end].code != OpCode::ENDCOLLECTIVE) {
+        if (is_control_flow(all[end])) unsupported("control flow in its section");
+        ++end;
+    }
+    const Operand& label = operand(in, in.operands.size() - 1);
+    if (label.kind != Kind::label || label.target != end + 1)
+        unsupported("a section that does not end before its label");
+    const auto section = all.subspan(pc_ + 1, end - pc_ - 1);
+    if (std::ranges::all_of(section, [](const Instruction& i) { return i.code == OpCode::NOP; }))
+        return 0;
+    const auto same = [&](const std::span<const Instruction>& other) {
+        return std::ranges::equal(section, other, [](const Instruction& a, const Instruction& b) {
+            return are_equal(a, b);
+        });
+    };
+    const auto known = std::ranges::find_if(sections_, same);
+    const auto number = uint32_t(known - sections_.begin()) + 1;
+    if (known == sections_.end()) sections_.push_back(section);
+    return number;
+}
+
 void Lifter::convergence(const Instruction& in) {
     Op op;
     if (in.opcode == "WARPSYNC") {
         only(in, {"ALL", "COLLECTIVE", "EXCLUSIVE"});
         op.control = Control::synchronize;
         op.run = engine_.ops->machine(MachineOp::nothing);
-        op.set(sim::WarpSync{.splits = in.has("COLLECTIVE") || in.has("EXCLUSIVE")});
+        op.set(sim::WarpSync{.splits = in.has("COLLECTIVE") || in.has("EXCLUSIVE"),
+                             .section = section(in)});
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
-        const size_t label = in.has("ALL") ? 0 : 1;
-        if (in.has("COLLECTIVE") && operand(in, label).kind != Kind::label) unsupported();
         if (in.guard.kind == Kind::predicate) unsupported("a guard");
         append(op);
         return;
@@ -477,6 +543,8 @@ void Lifter::nothing(const Instruction& in) {
     Op op;
     if (in.opcode == "YIELD")
         op.control = Control::may_yield;
+    else if (in.code == OpCode::ENDCOLLECTIVE)
+        op.control = Control::end_section;
     else
         op.run = engine_.ops->machine(MachineOp::nothing);
     append(op);

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "errors.hpp"
+#include "round_up.hpp"
 #include "sass/lifter.hpp"
 #include "sim/ptx_analysis/modifiers.hpp"
 
@@ -34,9 +35,34 @@ Locator Lifter::constant_pair(uint64_t bits) {
     return bits == 0 ? constant(0) : Emitter::constant(bits, 4, 2);
 }
 
+namespace {
+
+// Returns true if a word of constant bank 0 belongs to the parameters, or to the data about the
+// launch that machine_constants() fills in (sim/warp/machine.cpp). The pair of words at 0x208
+// describes global memory. The simulator does not need it.
+bool is_known_field(uint32_t offset, int registers, uint32_t parameter_bytes) {
+    if (offset >= sim::first_parameter)
+        return offset < sim::first_parameter + round_up(parameter_bytes, 4u);
+    static constexpr struct {
+        uint32_t begin, end;
+    } fields[] = {{0, 0x18},    {0x20, 0x2c},   {0x44, 0x4c},   {0x6c, 0x70},
+                  {0xd0, 0xd8}, {0x140, 0x168}, {0x188, 0x18c}, {0x198, 0x1a0}};
+    return (offset >= 0x208 && registers == 2) || std::ranges::any_of(fields, [&](const auto& f) {
+               return offset >= f.begin && offset < f.end;
+           });
+}
+
+}  // namespace
+
 Locator Lifter::bank_word(uint32_t bank, uint32_t offset, int registers) {
     if (bank == 0 && (offset == 0xd0 || offset == 0xd4) && machine_->variables.size() != 1)
         unsupported("the address of one of several constant variables");
+    // The PTX of the kernel is executed instead. There, an access outside the parameters is a
+    // fault.
+    for (uint32_t n = 0; bank == 0 && n < uint32_t(registers); ++n) {
+        if (!is_known_field(offset + 4 * n, registers, program_.parameter_bytes))
+            unsupported("a constant outside the parameters");
+    }
     const auto [it, fresh] = bank_words_.try_emplace({bank, offset, registers}, 0);
     if (!fresh) return it->second;
     it->second = new_constant(uint32_t(registers) * register_bytes);

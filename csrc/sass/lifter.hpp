@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -282,6 +283,7 @@ class Lifter : private sim::Emitter {
     void exit(const Instruction& in);
     void jump(const Instruction& in);
     void convergence(const Instruction& in);
+    uint32_t section(const Instruction& in);
     void barrier(const Instruction& in);
     void cluster_barrier(const Instruction& in);
     void barrier_result(const Instruction& in);
@@ -325,6 +327,9 @@ class Lifter : private sim::Emitter {
     std::vector<Registers> written_;   // the results of all instructions
     std::vector<Registers> families_;  // the address registers of each family; see find_families()
     std::map<std::tuple<uint32_t, uint32_t, int>, Locator> bank_words_;
+    // The different sections of WARPSYNC.COLLECTIVE (sim::WarpSync). The number of a section is its
+    // index plus 1.
+    std::vector<std::span<const Instruction>> sections_;
 };
 
 }  // namespace coalesce::sass

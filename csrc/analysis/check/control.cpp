@@ -116,8 +116,17 @@ void CheckObserver::arrive(const Warp& warp, const Op& op, uint32_t number) {
     // others (release_waiting_lanes). So these lanes may arrive at the barrier alone. On a GPU,
     // they would have waited for the others.
     const bool part = w.current.mask != w.live && !w.released_early;
-    if (instructions_[op.pc].traits.aligned && part)
-        barrier.parts.push_back({w.index, w.current.mask, here});
+    if (instructions_[op.pc].traits.aligned && part) {
+        // The lanes of a warp may reach a barrier one after the other, for example because some
+        // lanes of the same branch have returned. This is no mistake.
+        const auto known = std::ranges::find_if(barrier.parts, [&](const auto& other) {
+            return other.warp == w.index && other.here.pc == op.pc;
+        });
+        if (known == barrier.parts.end())
+            barrier.parts.push_back({w.index, w.current.mask, here});
+        else
+            known->lanes |= w.current.mask;
+    }
 }
 
 void CheckObserver::complete(const sim::Block& block, uint32_t number) {

@@ -85,7 +85,7 @@ class Decoder : private Emitter {
     void set_address(Op& op, const ptx::Operand& address, ptx::Space space);
     Op shared_end(const ptx::Operand& address);
     [[nodiscard]] ptx::Space space_of(const ptx::Operand& symbol) const;
-    void check_parameter_access(const ptx::Operand& address, uint32_t bytes) const;
+    [[nodiscard]] const ptx::Variable* named_parameter(const ptx::Operand& address) const;
     void describe(ptx::Space space, Access access, uint8_t bytes);
 
     // Defined in decode_mbarrier.cpp.

@@ -151,24 +151,19 @@ Op Decoder::shared_end(const Operand& address) {
     return end;
 }
 
-// The parameters of a function, and the arguments of the calls that it makes, are in its frame (its
-// part of local memory), next to other data. Therefore an access through the name of a parameter
-// must stay within that parameter. (Accesses to a kernel's parameters are checked when they are
-// executed.)
-void Decoder::check_parameter_access(const Operand& address, uint32_t bytes) const {
-    const auto check = [&](const ptx::Variable& v) {
-        const uint64_t size = v.bytes(), offset = uint64_t(address.offset);
-        if (offset <= size && bytes <= size - offset) return;
-        malformed(std::to_string(bytes) + " bytes at offset " + std::to_string(address.offset) +
-                  " are not within `" + v.name + "`, which has " + std::to_string(size) + " bytes");
-    };
+// Returns the parameter or variable that an address names, or null. Its bytes may be next to other
+// data: for a kernel, next to other parameters; for a function and for the arguments of calls, in
+// the function's frame (its part of local memory). Therefore an access through the name of a
+// parameter must stay within the parameter.
+const ptx::Variable* Decoder::named_parameter(const Operand& address) const {
     const ptx::Function& f = *current_->function;
-    if (address.variable >= 0) return check(f.variables[size_t(address.variable)]);
+    if (address.variable >= 0) return &f.variables[size_t(address.variable)];
     for (const auto* list : {&f.parameters, &f.results}) {
         for (const ptx::Parameter& p : *list) {
-            if (p.name == address.name) return check(p);
+            if (p.name == address.name) return &p;
         }
     }
+    return nullptr;
 }
 
 // Stores the space, kind and size of the current instruction's access for reports
@@ -248,14 +243,22 @@ bool Decoder::decode_load_store(const ptx::Instruction& in) {
     // functions, and of all calls, is in the frame.
     if (space == Space::param) {
         const uint64_t at = uint64_t(memory.offset), end = program_.parameter_bytes;
+        const ptx::Variable* const named = named_parameter(address);
+        const uint64_t size = named ? named->bytes() : 0, offset = uint64_t(address.offset);
+        const bool outside = named && (offset > size || memory.bytes > size - offset);
+        memory.other_parameter = outside;
         if (memory.frame_relative) {
-            check_parameter_access(address, memory.bytes);
+            if (outside)
+                malformed(std::to_string(memory.bytes) + " bytes at offset " +
+                          std::to_string(address.offset) + " are not within `" + named->name +
+                          "`, which has " + std::to_string(size) + " bytes");
             space = Space::local;
         } else if (function_ != 0) {
             // This function is not a kernel. Its parameters are in the frame, even if the address
             // is in a register.
             space = Space::local;
-        } else if (is_load && address.reg < 0 && at <= end && memory.bytes <= end - at) {
+        } else if (is_load && address.reg < 0 && !outside && at <= end &&
+                   memory.bytes <= end - at) {
             op.run = engine_.memory.load_parameter;
             emit(in, op);
             return true;

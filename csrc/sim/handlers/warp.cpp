@@ -178,11 +178,12 @@ Selection select_match(const InstructionForm&, Modifiers& m) {
     const Type t = m.take_type();
     const bool wide = ptx::size_of(t) == 8;
     if (!wide && ptx::size_of(t) != 4) return {};
+    const Registers words{uint8_t(wide ? 2 : 1)};
     if (all)
         return synchronizing(wide ? &match_all<uint64_t> : &match_all<uint32_t>,
-                             {Type::b32, Type::pred, t, Type::u32}, 2);
+                             {Type::b32, Type::pred, t, Type::u32}, 2, words);
     return synchronizing(wide ? &match_any<uint64_t> : &match_any<uint32_t>,
-                         {Type::b32, t, Type::u32}, 1);
+                         {Type::b32, t, Type::u32}, 1, words);
 }
 
 Selection select_redux(const InstructionForm&, Modifiers& m) {

@@ -56,6 +56,9 @@ struct MemoryOperand {
     // True for a load of memory that no thread writes while the kernel runs (LDG.CONSTANT). Only
     // set in machine code.
     bool read_only : 1 = false;
+    // True for a load of a kernel's parameter by its name, such as [q-4], if the bytes are not in
+    // this parameter. The load is a fault.
+    bool other_parameter : 1 = false;
 };
 
 // cp.async. Operand 5 is the global address, operand 0 the shared address, and operand 1 the number
@@ -161,6 +164,10 @@ struct ReconvergenceBarrier {
 // The payload of WARPSYNC in machine code.
 struct WarpSync {
     bool splits = false;  // groups of lanes with different member masks continue separately
+    // The number of the section: the following code, which all lanes execute together. Lanes that
+    // wait at two WARPSYNCs wait for each other only if the numbers are equal. 0 means that there
+    // is no section.
+    uint32_t section = 0;
 };
 
 // Payloads of operations between lanes.

@@ -78,6 +78,7 @@ enum class Control : uint8_t {
     break_barrier,    // BREAK
     keep_barrier,     // BMOV: a function saves the barrier of its caller
     restore_barrier,  // BMOV: a function restores the barrier of its caller
+    end_section,      // ENDCOLLECTIVE
     jump,             // a jump to the code offset in a register
     call_outside,     // CALL.ABS: calls code that is not in the cubin
 };

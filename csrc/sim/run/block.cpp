@@ -3,6 +3,7 @@
 #include <bit>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "errors.hpp"
@@ -23,6 +24,25 @@ void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3
         storage[2][t] = t / extent.x / extent.y;
     }
 }
+
+namespace {
+
+// Returns the byte with which the local memory of a warp starts. A GPU does not initialize local
+// memory. The simulator fills it with NaNs, so that the use of uninitialized data shows in the
+// results. But kernels that call printf start with zeros. The reason is the mistake
+// printf("%ld", 13): printf reads 8 bytes of local memory, of which only the int's 4 bytes are
+// written. On an H200, the other 4 bytes are 0, so this call prints 13.
+std::byte initial_local_byte(const Program& program) {
+    using enum CallSite::Builtin;
+    const auto prints = [](CallSite::Builtin builtin) { return builtin == vprintf; };
+    const bool printf_called =
+        std::ranges::any_of(program.calls, prints, &CallSite::builtin) ||
+        (program.machine &&
+         std::ranges::any_of(program.machine->outside | std::views::values, prints));
+    return printf_called ? std::byte{0} : std::byte{0xff};
+}
+
+}  // namespace
 
 void start(Block& block, uint64_t linear) {
     const Program& program = *block.program;
@@ -45,7 +65,7 @@ void start(Block& block, uint64_t linear) {
             w.index = i;
             w.block = &block;
             w.registers.resize(program.functions[0].register_bytes + 64);
-            w.local.assign(size_t(program.local_bytes) * warp_size, std::byte{0xff});
+            w.local.assign(size_t(program.local_bytes) * warp_size, initial_local_byte(program));
         }
     }
     // A GPU does not set shared memory to zero when a block starts. The simulator fills it with
@@ -62,6 +82,7 @@ void start(Block& block, uint64_t linear) {
         const uint32_t threads = std::min<uint32_t>(warp_size, block.threads - w.index * warp_size);
         w.live = threads == warp_size ? all_lanes : (1u << threads) - 1;
         w.paths.clear();
+        w.guests.clear();
         w.joins.clear();
         w.join_lists.clear();
         w.free_joins.clear();

@@ -225,9 +225,11 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
     const uint64_t size = shared  ? w.block->shared_bytes
                           : local ? w.block->program->local_end
                                   : w.block->launch->parameters.size();
-    const std::string name = shared  ? "shared memory"
-                             : local ? "local memory"
-                                     : "the kernel's parameters";
+    const bool other_parameter = op.has_memory() && op.memory().other_parameter;
+    const std::string name = shared            ? "shared memory"
+                             : local           ? "local memory"
+                             : other_parameter ? "the parameter that the instruction names"
+                                               : "the kernel's parameters";
     if (fault == Fault::misaligned)
         message = what + " of " + name + " at an address that is not a multiple of " +
                   std::to_string(op.memory().bytes);

@@ -364,16 +364,11 @@ bool reconverge_members(Warp& w, const Op& op, uint32_t at) {
     if (!(members & ~here)) return true;
 
     LaneMask together = here;
-    const auto is_warp_barrier = [](const Op& o) {
-        return operation(o.code).has(trait::warp_barrier);
-    };
-    const bool any_place = is_warp_barrier(op);  // the lanes may wait at different instructions
     for (const Path& p : w.paths) {
         // Groups with other member masks may wait, too.
         if (p.wait != Wait::lanes || p.members != members) continue;
         const bool same = p.pc == at && p.frame.registers == w.current.frame.registers;
-        const bool syncs = any_place && is_warp_barrier(w.block->program->ops[p.pc]);
-        if (same || syncs) together |= p.mask;
+        if (same || are_together(op, w.block->program->ops[p.pc])) together |= p.mask;
     }
     if (members & ~together) {
         Path waiting = w.current;
@@ -397,10 +392,18 @@ void split_members(Warp& w) {
             moved.push_back(p);
             return true;
         });
+        const Op& op = w.block->program->ops[w.current.pc];
+        const bool has_section = op.is<WarpSync>() && op.get<WarpSync>().section;
         for (Path& p : moved) {
             p.wait = Wait::none;
             if (w.block->program->conventions.explicit_reconvergence && p.pc == w.current.pc) {
                 merge_path(w, p);  // WARPSYNC makes these lanes reconverge
+                continue;
+            }
+            if (has_section) {
+                w.current.mask |= p.mask;
+                p.pc -= w.current.pc;
+                w.guests.push_back(p);
                 continue;
             }
             ++p.pc;
@@ -408,6 +411,18 @@ void split_members(Warp& w) {
         }
         w.mask = w.current.mask;
     }
+}
+
+void end_section(Warp& w, uint32_t at) {
+    std::erase_if(w.guests, [&](Path guest) {
+        if (guest.mask & ~w.current.mask) return false;  // a guest of another path
+        w.current.mask &= ~guest.mask;
+        guest.pc += at + 1;
+        place(w, guest);
+        return true;
+    });
+    w.mask = w.current.mask;
+    go_to(w, at + 1);
 }
 
 bool next_path(Warp& w) {
@@ -462,6 +477,18 @@ bool release_awaited_lanes(Block& block) {
         const bool here = release_join(w, [&](const Join& join) {
             w.expected |= join.arrived & named;
             return (join.arrived & named) != 0;
+        });
+        freed = freed || here;
+    }
+    if (freed || block.program->conventions.explicit_reconvergence) return freed;
+    for (uint32_t i = 0; i < block.warp_count; ++i) {
+        Warp& w = block.warps[i];
+        LaneMask at_barrier = 0;
+        for (const Path& p : w.paths) {
+            if (p.wait == Wait::barrier) at_barrier |= p.mask;
+        }
+        const bool here = release_join(w, [&](const Join& join) {
+            return !join.explicit_only && !(join.pending & ~join.arrived & ~at_barrier);
         });
         freed = freed || here;
     }

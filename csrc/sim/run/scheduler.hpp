@@ -39,6 +39,7 @@ void set_barrier(Warp& w, const Op& op, uint32_t at);
 void sync_barrier(Warp& w, const Op& op, uint32_t at);
 void break_barrier(Warp& w, const Op& op, uint32_t at);
 void keep_barrier(Warp& w, const Op& op, uint32_t at);
+void end_section(Warp& w, uint32_t at);
 void call_outside(Warp& w, const Op& op, uint32_t at);
 void jump(Warp& w, const Op& op, uint32_t at);
 // The lanes of `other` become part of the running path. Both paths are at the same op.
@@ -90,6 +91,11 @@ void call(Warp& warp, const Op& op, uint32_t at);
 // true, and warp.mask has the lanes that execute the op. The lanes may come from several paths.
 // After the op, these paths continue separately.
 bool reconverge_members(Warp& warp, const Op& op, uint32_t at);
+// Executes an op for which reconverge_members() returned true (exchange.cpp).
+void run_together(Warp& warp, const Op& op, uint32_t at);
+// Returns true if lanes that wait at the ops `a` and `b`, with the same member mask, execute them
+// together: both are the same instruction with the same modifiers.
+[[nodiscard]] bool are_together(const Op& a, const Op& b);
 // Call this after an op for which reconverge_members() returned true. Lets the paths from which the
 // lanes came continue separately.
 void split_members(Warp& warp);
@@ -130,7 +136,10 @@ bool release_waiting_lanes(Warp& warp);
 // Call this if no path of the block can run. Lanes may wait at a warp synchronisation for lanes of
 // their warp that wait at a join. Lets these lanes continue, because they may reach the
 // synchronisation later. If they leave the kernel instead, leave() throws the error for this.
-// Returns true if there were such lanes.
+// If there are no such lanes, lanes may wait at a join for lanes that wait at a barrier of the
+// block. In PTX, these lanes continue, too. The reason: the assembler (ptxas) assumes that all
+// lanes of a warp reach a barrier together. So it does not let lanes wait for lanes that reach a
+// barrier. Returns true if any lanes continue.
 bool release_awaited_lanes(Block& block);
 
 // Moves the running path behind the warp's other paths.

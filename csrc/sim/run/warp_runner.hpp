@@ -206,6 +206,8 @@ class WarpRunner {
             case Control::keep_barrier:
             case Control::restore_barrier:
                 return keep_barrier(w, op, at);
+            case Control::end_section:
+                return end_section(w, at);
             case Control::call_outside:
                 return call_outside(w, op, at);
             case Control::jump:
@@ -223,7 +225,7 @@ class WarpRunner {
         if (!together) return;
         // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).
         if constexpr (listens_to(Hook::synchronized)) observer_.synchronized(w, op);
-        op.run(w, op);
+        run_together(w, op, at);
         split_members(w);
         go_to(w, at + 1);
     }

@@ -164,6 +164,10 @@ struct Warp {
     // executes YIELD (warp_runner.hpp).
     bool overdue = false;
     std::vector<Path> paths;
+    // For machine code: paths whose lanes execute a section of WARPSYNC.COLLECTIVE together with
+    // the lanes of another path, at the place of that path. `pc` is the difference between their
+    // own place and that place.
+    std::vector<Path> guests;
     // An index that is in use belongs either to a join or to a list of joins. `free_joins` has the
     // indices that are not in use.
     std::vector<Join> joins;

@@ -150,17 +150,20 @@ BARRIER = coalesce.LaunchError
 
 
 def test_barrier_in_a_branch():
+    """Threads that skip the barrier wait for the others at the next barrier."""
     source = """__global__ void half(int *a) {
         if (threadIdx.x < 40) {
             a[threadIdx.x] = 1;
             __syncthreads();
         }
         a[threadIdx.x] += 1;
+        __syncthreads();
+        a[threadIdx.x] += a[threadIdx.x ^ 1];
     }"""
     message = fault(source, np.zeros(64, np.int32), block=64, error=BARRIER)
     assert message.startswith("a barrier is reached by only some threads of the block")
     assert "40 threads wait at the barrier in kernel half, line 4:   __syncthreads();" in message
-    assert "24 threads wait to reconverge after a branch, in kernel half, line 6" in message
+    assert "24 threads wait at the barrier in kernel half, line 7" in message
     assert "(the first is thread (40, 0, 0) in block (0, 0, 0), lanes 8-31 of warp 1)" in message
 
 
@@ -173,6 +176,8 @@ def test_barrier_that_some_of_those_left_miss():
             __syncthreads();
         }
         a[threadIdx.x] += a[0];
+        __syncthreads();
+        a[threadIdx.x] += a[threadIdx.x ^ 1];
     }"""
     message = fault(source, np.zeros(64, np.int32), 60, block=64, error=BARRIER)
     assert "59 threads wait at the barrier" in message

@@ -416,6 +416,8 @@ def test_a_barrier_that_some_threads_miss():
     source = """extern "C" __global__ void k(int *x) {
         if (threadIdx.x < 40) __syncthreads();
         x[threadIdx.x] = 2;
+        __syncthreads();
+        x[threadIdx.x] += x[threadIdx.x ^ 1];
     }"""
     stepper = coalesce.Kernel(source).step(1, 64, np.zeros(64, np.int32))
     with pytest.raises(coalesce.LaunchError, match="reached by only some threads of the block"):

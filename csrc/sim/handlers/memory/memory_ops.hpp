@@ -244,6 +244,7 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
         const uint64_t size = shared ? accessible_shared(*w.block, access, bytes)
                                      : w.block->launch->parameters.size();
         if (writes && !shared) return fault(Fault::read_only, w.mask);
+        if (!shared && op.memory().other_parameter) return fault(Fault::outside, w.mask);
         if (!holds(size, low, bytes) || !holds(size, high, bytes))
             return fault(Fault::outside,
                          lanes_where(w, [&](uint64_t a) { return !holds(size, a, bytes); }));

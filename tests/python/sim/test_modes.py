@@ -1,0 +1,295 @@
+"""A kernel gives the same results in all modes: run, profile, check, trace and step.
+
+Plain runs, checks, traces and steps execute the PTX; profiles execute the machine code. The wanted
+results are those of an H200.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coalesce
+
+pytestmark = pytest.mark.usefixtures("machine_code")
+
+MODES = ("launch", "profile", "check", "trace", "step")
+
+
+def run(kernel, mode, grid, block, *arguments):
+    """Run a kernel in a mode, and return the arrays after it."""
+    left = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    if mode == "step":
+        stepper = kernel.step(grid, block, *left)
+        stepper.finish()
+        return [*stepper.arrays.values()]
+    options = {"progress": False} if mode in ("profile", "trace") else {}
+    result = getattr(kernel, mode)(grid, block, *left, **options)
+    if mode == "profile":
+        assert not kernel_runs_ptx(result), result.inexact
+    return [a for a in left if isinstance(a, np.ndarray)]
+
+
+def kernel_runs_ptx(profile):
+    return any("PTX" in reason for reason in profile.inexact)
+
+
+def mask_of(lanes):
+    """Return the mask of the lanes (in the last axis) that are true."""
+    return lanes @ (1 << np.arange(32, dtype=np.uint64))
+
+
+# The instruction, and its results for the values v.
+EXCHANGES = {
+    "shfl.idx": ("m = __shfl_sync(~0u, v, t * 5 + 3);", lambda v: v[(np.arange(32) * 5 + 3) & 31]),
+    "shfl.down": ("m = __shfl_down_sync(~0u, v, 3);", lambda v: np.append(v[3:], v[-3:])),
+    "ballot": ("m = __ballot_sync(~0u, v & 1);", lambda v: np.full(32, mask_of(v & 1))),
+    "all": ("m = __all_sync(~0u, v > 100);", lambda v: np.full(32, (v > 100).all())),
+    "match.any": (
+        "m = __match_any_sync(~0u, v & 3);",
+        lambda v: mask_of((v[:, None] & 3) == (v & 3)),
+    ),
+    "match.any.b64": (
+        "m = __match_any_sync(~0u, (unsigned long long)(v & 3) << 40 | t >> 31);",
+        lambda v: mask_of((v[:, None] & 3) == (v & 3)),
+    ),
+    "match.all": ("int p; m = __match_all_sync(~0u, v | 31, &p) + p;", np.zeros_like),
+    "redux.add": ("m = __reduce_add_sync(~0u, v);", lambda v: np.full(32, v.sum())),
+    "redux.min": (
+        "m = __reduce_min_sync(~0u, (int)v - 110);",
+        lambda v: np.full(32, int(v.min()) - 110 + 2**32),
+    ),
+    "syncwarp": ("s[t] = v; __syncwarp(); m = s[31 - t];", lambda v: v[::-1]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", EXCHANGES)
+@pytest.mark.parametrize("others", [1, 7])
+def test_one_exchange_at_two_places(name, mode, others):
+    """PTX names the modifiers and the mask of an exchange, but not its place in the code."""
+    exchange, wanted = EXCHANGES[name]
+    source = f"""extern "C" __global__ void k(const unsigned *in, const unsigned *c, unsigned *out,
+                                              unsigned *other) {{
+        __shared__ volatile unsigned s[32];
+        int t = threadIdx.x;
+        unsigned v = in[t], m;
+        if (c[t]) {{ {exchange} other[t] = m * 5; }}
+        else {{ v += 0; other[t] = {others}; {exchange} other[t] += m * 11; }}
+        out[t] = m;
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim", instruction_limit=10**5)
+    v = np.arange(100, 132, dtype=np.uint32)
+    c = (np.arange(32) % 3 == 0).astype(np.uint32)
+    out, other = run(kernel, mode, 1, 32, v, c, np.zeros(32, np.uint32), np.zeros(32, np.uint32))[
+        2:
+    ]
+    m = wanted(v).astype(np.uint32)
+    np.testing.assert_array_equal(out, m)
+    np.testing.assert_array_equal(other, np.where(c, m * np.uint32(5), others + m * np.uint32(11)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_different_exchanges_at_two_places(mode):
+    """Two different instructions are not executed together, so both wait for ever."""
+    source = """extern "C" __global__ void k(unsigned *x) {
+        unsigned t = threadIdx.x, v = x[t];
+        if (v & 1) x[t] = __shfl_sync(~0u, v, t ^ 1); else x[t] = __shfl_xor_sync(~0u, v, 1);
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    x = np.arange(32, dtype=np.uint32)
+    if mode == "check":
+        assert "never arrive" in str(kernel.check(1, 32, x))
+        return
+    with pytest.raises(coalesce.LaunchError, match="never arrive"):
+        run(kernel, mode, 1, 32, x)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ends", ["{ store(out, a, b, c); return; }", "goto end;"])
+def test_an_early_end_of_threads_that_skip_barriers(ends, mode):
+    """The compiler may merge the code before a `return` with the end of the kernel."""
+    source = """
+    __device__ __forceinline__ void store(float *o, float a, float b, float c) {
+        o[threadIdx.x * 3] = a; o[threadIdx.x * 3 + 1] = b; o[threadIdx.x * 3 + 2] = c;
+    }
+    extern "C" __global__ void k(const float *in, float *out) {
+        __shared__ float s[64];
+        int t = threadIdx.x;
+        float a = in[t], b = in[t + 64], c = a * b;
+        s[t] = a;
+        __syncthreads();
+        if (a > 62.5f) ENDS
+        __syncthreads();
+        s[t] = b;
+        __syncthreads();
+        c += s[(t * 3 + 1) % 32];
+        end:
+        store(out, a, b, c);
+    }""".replace("ENDS", ends)
+    x = np.arange(128, dtype=np.float32)
+    x[5] = 100
+    a, b = x[:64], x[64:]
+    read = (np.arange(64) * 3 + 1) % 32
+    c = a * b + np.where(a > 62.5, 0, np.where(read == 5, a[5], b[read]))
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    out = run(kernel, mode, 1, 64, x, np.zeros(192, np.float32))[1]
+    np.testing.assert_array_equal(out, np.stack([a, b, c], 1).ravel())
+
+
+WORDS = np.array(
+    [0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 200, 255, 256, 260, 264, 2**31, 2**32 - 1], np.uint32
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fields_of_64_bits(mode):
+    """For 64 bits, the assembler does not limit the position and the length to 8 bits."""
+    source = """extern "C" __global__ void k(unsigned long long a, const unsigned *p,
+                                              unsigned long long *out) {
+        unsigned n = blockDim.x, i = blockIdx.x * n + threadIdx.x;
+        unsigned at = p[threadIdx.x], length = p[blockIdx.x];
+        unsigned long long d;
+        asm("bfe.u64 %0,%1,%2,%3;" : "=l"(d) : "l"(a), "r"(at), "r"(length));
+        out[i] = d;
+        asm("bfe.s64 %0,%1,%2,%3;" : "=l"(d) : "l"(a), "r"(at), "r"(length));
+        out[n * n + i] = d;
+        asm("bfi.b64 %0,%1,%2,%3,%4;" : "=l"(d) : "l"(a), "l"(~a >> 1), "r"(at), "r"(length));
+        out[2 * n * n + i] = d;
+    }"""
+    n, a = len(WORDS), 0xA12D08D61069E00E
+    out = run(
+        coalesce.Kernel(source, "k", device="sim"),
+        mode if mode != "step" else "launch",
+        *(n, n, np.uint64(a), WORDS, np.zeros(3 * n * n, np.uint64)),
+    )[1].reshape(3, n, n)
+    everything = 2**64 - 1
+    for y, length in enumerate(int(w) for w in WORDS):
+        for x, at in enumerate(int(w) for w in WORDS):
+            mask = everything if length >= 64 else (1 << length) - 1
+            field = mask << min(at, 64) & everything
+            signed = a - 2**64 >> min(at, 64) & mask
+            if length and (length >= 64 or signed >> length - 1 & 1):
+                signed = signed | everything & ~mask
+            wanted = (
+                a >> min(at, 64) & mask,
+                signed,
+                (~a & everything) >> 1 & ~field | (a & mask) << min(at, 64) & everything,
+            )
+            assert tuple(int(v) for v in out[:, y, x]) == wanted, (at, length)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_subnormal_powers_of_two(mode):
+    """ex2.approx computes a subnormal result as the square of a normal number."""
+    source = """extern "C" __global__ void k(const float *x, float *out) {
+        int i = threadIdx.x;
+        asm("ex2.approx.f32 %0, %1;" : "=f"(out[i]) : "f"(x[i]));
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out[i + 256]) : "f"(x[i]));
+    }"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    x = np.linspace(-152, -125, 256, dtype=np.float32)
+    x[:3] = -126.789566, -np.inf, np.nan
+    out = run(kernel, mode, 1, 256, x, np.zeros(512, np.float32))[1]
+    half = np.exp2(x.astype(np.float64) / 2).astype(np.float32)
+    wanted = np.where(x < -126, half * half, np.exp2(x.astype(np.float64)).astype(np.float32))
+    np.testing.assert_array_equal(out[:256].view(np.uint32)[3:], wanted.view(np.uint32)[3:])
+    assert (out[256:][x < -126] == 0).all()
+    assert out[0] == np.float32(6.800448e-39)  # exp2 rounds to 6.800447e-39
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_printf_of_an_int_as_a_long(mode, capfd):
+    """printf reads 8 bytes, of which the kernel has written 4. On an H200, the others are 0."""
+    source = 'extern "C" __global__ void k() { printf("%ld\\n", 13); }'
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    run(kernel, mode, 1, 1)
+    assert capfd.readouterr().out == "13\n"
+
+
+PARAMETERS = """.version 8.0
+.target sm_90
+.address_size 64
+.const .align 16 .b8 c[16];
+.visible .func (.param .b32 result) f(.param .b32 a) {
+    .reg .b32 %r<9>; .reg .b64 %d<9>;
+    IN_FUNCTION
+    st.param.b32 [result], %r1;
+    ret;
+}
+.visible .entry k(.param .u64 p, .param .align 16 .b8 q[16], .param .u32 z) {
+    .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %d<9>;
+    .shared .align 16 .b8 s[16]; .local .align 16 .b8 l[16];
+    ld.param.u64 %d1, [p];
+    IN_KERNEL
+    CALL
+    st.global.u32 [%d1], %r1;
+    ret;
+}"""
+
+CALL = """{ .param .b32 a; .param .b32 b;
+    st.param.b32 [a], %r1; call (b), f, (a); ld.param.b32 %r1, [b]; }"""
+OFFSETS = (
+    *(-1, -4, -8, -16, -(2**31), -(2**63)),
+    *(16, 20, 2**31, 2**32, 2**32 - 4, 2**63 - 16, 2**64 - 4, 2**64 - 16),
+)
+WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "v2.u32": 8, "v4.u32": 16}
+INTO = {"u64": "%d2", "u16": "%h1", "v2.u32": "{%r1, %r2}", "v4.u32": "{%r1, %r2, %r3, %r4}"}
+
+
+@pytest.mark.parametrize("how", ["name", "register"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("space", ["param q", "const c", "shared s", "local l"])
+def test_loads_outside_a_space(space, width, how):
+    """No load before or behind a space, or of another parameter, returns anything."""
+    space, name = space.split()
+    for offset in OFFSETS:
+        if how == "name":
+            text = f"ld.{space}.{width} {INTO.get(width, '%r1')}, [{name}+{offset}];"
+        else:
+            # The distance of an address in a register is from the start of all parameters.
+            by = offset + 40 if 0 < offset < 2**63 and space == "param" else offset
+            text = f"mov.u64 %d3, {'p' if space == 'param' else name}; add.s64 %d3, %d3, {by};"
+            text += f"ld.{space}.{width} {INTO.get(width, '%r1')}, [%d3];"
+        source = (
+            PARAMETERS.replace("IN_KERNEL", text).replace("IN_FUNCTION", "").replace("CALL", "")
+        )
+        kernel = coalesce.Kernel(source, "k", device="sim")
+        q = np.void(bytes(range(16)))
+        for mode in ("launch", "profile", "check"):
+            out = np.full(1, 7, np.uint32)
+            arguments = (1, 32, out, q, np.uint32(3))
+            if mode == "check":
+                assert kernel.check(*arguments).errors, (offset, text)
+            else:
+                with pytest.raises(coalesce.MemoryFault):
+                    getattr(kernel, mode)(*arguments)
+                assert out[0] == 7
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_loads_outside_a_parameter_of_a_function(width, offset):
+    text = f"ld.param.{width} {INTO.get(width, '%r1')}, [a+{offset}];"
+    source = PARAMETERS.replace("IN_FUNCTION", text.replace("%h1", "%r1")).replace("IN_KERNEL", "")
+    source = source.replace("CALL", CALL)
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    with pytest.raises(coalesce.PtxError, match="are not within `a`, which has 4 bytes"):
+        kernel[1, 32](np.zeros(1, np.uint32), np.void(bytes(16)), np.uint32(3))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("index", [-1, -2, 13, 1000])
+def test_a_constant_index_outside_the_parameters(index, mode):
+    """The machine code reads c[0x0][0x20c], where a GPU keeps data of its own."""
+    source = f"""struct S {{ int a[4]; }};
+    extern "C" __global__ void k(const __grid_constant__ S s, int *out, int n) {{
+        if (n) *out = s.a[{index}];
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    arguments = {"a": np.arange(4, dtype=np.int32)}, np.zeros(1, np.int32), np.int32(1)
+    if mode == "check":
+        assert kernel.check(1, 1, *arguments).errors
+        return
+    with pytest.raises(coalesce.MemoryFault, match="outside the"):
+        run(kernel, mode, 1, 1, *arguments)
