@@ -5,9 +5,11 @@ python tests/typed_kernels.py --first 100 --count 50
 Each seed gives one file with a few kernels. They use integers of 8 to 128 bits, floats of 16 to 64
 bits, vectors, bit fields, unions, local and shared and constant arrays, recursion, function
 pointers, virtual functions, atomics, shuffles with partial masks, tiles, and loops that lanes leave
-at different times. g++ compiles the text with `tests/host/device_code.hpp` (see any_references.py).
-Neither compiler may contract a product and a sum, so all results must have equal bits. The kernels
-run as PTX, as machine code, and with a check that must find nothing. Needs g++.
+at different times. With `--ends`, threads also return early, and lanes execute one exchange
+(`X.sync`) at several places of the code, in loops that the compiler splits. g++ compiles the text
+with `tests/host/device_code.hpp` (see any_references.py). Neither compiler may contract a product
+and a sum, so all results must have equal bits. The kernels run in all modes: plain run, profile
+(machine code), trace, step, and a check that must find nothing. Needs g++.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import any_references
@@ -199,8 +203,12 @@ class Expressions:
 class Writer(Expressions):
     """Writes the statements of a kernel."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, ends: bool) -> None:
         super().__init__(chance)
+        self.ends = ends  # whether threads return early
+        # Threads return anywhere. Then the remaining lanes of a warp are not known, so that lanes
+        # exchange no values with the lanes of their warp.
+        self.anywhere = ends and chance.random() < 0.4
         self.lines: list[str] = []
         self.indent = 1
         self.names = 0
@@ -246,6 +254,8 @@ class Writer(Expressions):
         self.scope(self.statements, depth, self.random.randrange(1, 4), loop)
 
     def statement(self, depth: int, loop: bool) -> None:
+        if self.anywhere and self.random.random() < 0.04:
+            self.end()
         chance = self.random.random()
         if chance < 0.38 or depth > 3:
             self.assign()
@@ -305,6 +315,19 @@ class Writer(Expressions):
             self.line(f"{label}:;")
         else:
             self.call()
+
+    def end(self) -> None:
+        """Let some threads return."""
+        if self.anywhere:
+            self.line(f"if {self.parenthesised(self.condition(1))} {{")
+        else:
+            self.line(f"const bool ends{self.names} = {self.condition(1)};")
+            self.line(f"full = __ballot_sync(full, !ends{self.names});")
+            self.line(f"if (ends{self.names}) {{")
+            self.names += 1
+        self.scope(self.assign)
+        self.line("    finish(); return;")
+        self.line("}")
 
     @staticmethod
     def parenthesised(condition: str) -> str:
@@ -398,6 +421,13 @@ class Writer(Expressions):
         )
         width = self.random.choice([2, 4, 8, 16, 32])
         chance = self.random.random()
+        if self.anywhere:
+            chance = 0.55 + 0.23 * chance
+        elif self.ends:
+            if self.random.random() < 0.5:
+                self.at_places(name)
+                return
+            chance *= 0.78  # the other forms need all threads of the warp or block
         safe = "shuffled<{k}>(full, {v}, {how}, {n}, {w})".format(
             k=kind, v=other, how=self.random.randrange(4), n=f"int({u} % 32)", w=width
         )
@@ -449,10 +479,49 @@ class Writer(Expressions):
             self.line(f"    {name} += {call};")
             self.line("}")
 
+    def at_places(self, name: str) -> None:
+        """Let the lanes of the warp execute an exchange at several places of the code."""
+        exchange = self.pick(
+            "__ballot_sync(full, {} & 4)", "__any_sync(full, {} % 5 == 0)", "__all_sync(full, {} % 3)",
+            "__match_any_sync(full, {} % 3)", "__match_any_sync(full, u64({} % 3) << 40)",
+            "__reduce_add_sync(full, {})", "__reduce_max_sync(full, int({}))", "__reduce_xor_sync(full, {})",
+            "shuffled<u32>(full, {}, 0, tid * 5 + 1, 8)", "shuffled<u32>(full, {}, 1, 3, 32)",
+            "shuffled<u32>(full, {}, 2, 5, 16)",
+        )  # fmt: skip
+        values = [self.make("u32", 2) for _ in range(3)]
+        flag = self.condition(1)
+        places = self.random.randrange(4)
+        if places == 0:
+            self.line(f"if ({flag}) {{ {name} += {exchange.format(values[0])}; }}")
+            self.line(f"else {{ {name} ^= 77; {name} *= {exchange.format(values[1])}; }}")
+        elif places == 1:
+            self.line(f"switch ({values[2]} % 3) {{")
+            self.line(f"case 0: {name} -= {exchange.format(values[0])}; break;")
+            self.line(f"case 1: {name} = {exchange.format(values[1])} * 3 + {name}; break;")
+            self.line(f"default: {name} |= {exchange.format(name)}; }}")
+        else:
+            # The compiler splits the loop: it makes a loop for each value of the flag.
+            again = exchange.format("x") if places == 2 else f"flag ? {name} + i : x"
+            self.line(
+                f"{{ const bool flag = {flag}; u32 x = {values[0]}; const u32 n = in[{self.random.randrange(256)}] % 6;"
+            )
+            self.line(f"for (u32 i = 0; i < n; ++i) {{ x = flag ? {values[1]} + i : x * 3;")
+            self.line(f"    {name} += {exchange.format('x')}; x ^= {again}; }} {name} ^= x; }}")
 
-def kernel_text(seed: int, number: int) -> str:
+    def hash(self) -> None:
+        """Write the variables and the thread's arrays to `words`."""
+        self.line("u64 hash = own64[0] + own64[1] * 31 + own64[2] * 7;")
+        for n, (_, name) in enumerate(self.assignable):
+            self.line(
+                f"hash = hash * 1099511628211ull + word({name}); words[id * 32 + {(n + 3) % 32}] = hash;"
+            )
+        self.line("for (int i = 0; i < 13; ++i) hash = hash * 33 + local8[i];")
+        self.line("words[id * 32 + 2] = hash + either.l + u64(fields.d) + fields.g;")
+
+
+def kernel_text(seed: int, number: int, ends: bool = False) -> str:
     """Return the text of a kernel, without the header."""
-    writer = Writer(random.Random(f"{seed} {number}"))
+    writer = Writer(random.Random(f"{seed} {number}{' ends' if ends else ''}"), ends)
     chance = writer.random
     for text in (
         "extern __shared__ u64 dynamic[];",
@@ -461,7 +530,7 @@ def kernel_text(seed: int, number: int) -> str:
         "const u32 tid = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);",
         "const u32 id = tid + threads * (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z));",
         "const u32 lane = tid & 31;",
-        "const u32 full = threads - (tid & ~31u) >= 32 ? ~0u : (1u << (threads & 31)) - 1;",
+        f"{'' if ends else 'const '}u32 full = threads - (tid & ~31u) >= 32 ? ~0u : (1u << (threads & 31)) - 1;",
         "u64* own64 = dynamic + 3 * tid; i16* own16 = (i16*)(own64 + 1); u8* own8 = (u8*)(own16 + 2);",
         "u32* own32 = (u32*)(own64 + 2); f32* ownf = (f32*)(own32 + 1);",
         "own64[0] = id; own64[1] = 0; own64[2] = 0x1122334455667788ull * tid;",
@@ -477,12 +546,22 @@ def kernel_text(seed: int, number: int) -> str:
         kind = chance.choice(CHOICE)
         writer.declare(kind, writer.make(kind, 1))
     known = {kind: list(names) for kind, names in writer.variables.items()}
+    if ends:
+        # A thread that has returned leaves its element unchanged.
+        writer.line("for (u32 n = tid; n < 256; n += threads) shared[n] = n; __syncthreads();")
+        writer.line("const auto finish = [&] {")
+        writer.scope(writer.hash)
+        writer.line("};")
     for _ in range(chance.randrange(2, 6)):
         writer.scope(writer.statements, 0, chance.randrange(2, 6), False)
         if chance.random() < 0.7:
             writer.together()
+        if ends and chance.random() < 0.5:
+            writer.end()
     writer.variables = known
-    if chance.random() < 0.3:
+    if ends:
+        writer.line("finish(); return;")
+    elif chance.random() < 0.3:
         writer.line(f"if {writer.parenthesised(writer.condition(1))} return;")
         writer.scope(writer.statements, 1, 3, False)
     writer.line("u64 hash = own64[0] + own64[1] * 31 + own64[2] * 7;")
@@ -504,9 +583,9 @@ def kernel_text(seed: int, number: int) -> str:
     return f'extern "C" __global__ void k{number}(const u32* __restrict__ in, u32* scratch, u64* words) {{\n{body}\n}}\n'
 
 
-def source(seed: int) -> str:
+def source(seed: int, ends: bool = False) -> str:
     """Return the text of a file with `KERNELS` kernels."""
-    return HEADER + "".join(kernel_text(seed, n) for n in range(KERNELS))
+    return HEADER + "".join(kernel_text(seed, n, ends) for n in range(KERNELS))
 
 
 def given() -> list[np.ndarray]:
@@ -551,12 +630,14 @@ def compile_for_host(text: str, folder: Path) -> Path:
     return library
 
 
-def differences(seed: int, shapes: int = 2, notes: list[str] | None = None) -> list[str]:
+def differences(
+    seed: int, shapes: int = 2, notes: list[str] | None = None, ends: bool = False
+) -> list[str]:
     """Say which kernels of a seed differ from g++'s build.
 
     If `notes` is a list, it receives the reasons why kernels are not executed as machine code.
     """
-    text = source(seed)
+    text = source(seed, ends)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         library = compile_for_host(text, Path(folder))
@@ -569,43 +650,54 @@ def differences(seed: int, shapes: int = 2, notes: list[str] | None = None) -> l
                 notes.append(f"k{number} is executed as PTX: {why}")
             for which in range(shapes):
                 shape = SHAPES[(seed + number + which) % len(SHAPES)]
-                said = _difference(kernel, library, number, shape)
+                said = _difference(kernel, library, number, shape, MODES if ends else MODES[:3])
                 found += [f"k{number} {shape}: {what}" for what in said]
     return found
 
 
-def _difference(kernel: coalesce.Kernel, library: Path, number: int, shape: tuple) -> list[str]:
+MODES = ("launch", "profile", "check", "trace", "step")
+
+
+def _difference(
+    kernel: coalesce.Kernel, library: Path, number: int, shape: tuple, modes: Sequence[str]
+) -> list[str]:
     arguments = given()
     shared = 24 * int(np.prod(shape[1]))
     wanted = any_references.reference(kernel, library, number, shape, shared, arguments, [], 20)
     if isinstance(wanted, str):
         return [wanted]
     said = []
-    for name, how in (
-        ("PTX", kernel.launch),
-        ("machine code", kernel.profile),
-        ("check", kernel.check),
-    ):
+    for mode in modes:
+        if mode == "step" and int(np.prod(shape[0])) > 1:
+            continue  # only one block is stepped
         arrays = given()
         try:
-            result = how(*shape, *arrays, shared_bytes=shared)
+            result = getattr(kernel, mode)(*shape, *arrays, shared_bytes=shared)
+            if mode == "step":
+                result.finish()
+                arrays = [*result.arrays.values()]
         except coalesce.CoalesceError as error:
-            said.append(f"{name}: {error}")
+            said.append(f"{mode}: {error}")
             continue
-        if name == "check" and (other := [f for f in result if not _reads_missing_lane(f)]):
+        if mode == "check" and (other := [f for f in result if not _is_expected(f)]):
             said.append(f"check: {other}")
         for n, (x, y) in enumerate(zip(arrays, wanted[0], strict=True)):
             places = np.flatnonzero(x != y)
             if places.size:
                 said.append(
-                    f"{name}: array {n}: {places.size} elements differ, at {places[:4]} of thread {places[0] // (32 if n == 2 else 2)}"
+                    f"{mode}: array {n}: {places.size} elements differ, at {places[:4]} of thread {places[0] // (32 if n == 2 else 2)}"
                 )
     return said
 
 
-def _reads_missing_lane(finding: object) -> bool:
-    """Whether a shuffle reads from a lane of an incomplete warp; `shuffled` drops this value."""
-    return "a shuffle reads from a lane" in str(finding)
+def _is_expected(finding: coalesce.Finding) -> bool:
+    """Whether a check may report the finding.
+
+    A shuffle reads from a lane of an incomplete warp, and `shuffled` drops the value. Or a thread
+    has returned before a barrier. (If the compiler merges its last code with that of other
+    threads, the finding is an error.)
+    """
+    return "a shuffle reads from a lane" in str(finding) or finding.kind == "barrier"
 
 
 def main(arguments: list[str]) -> int:
@@ -615,18 +707,22 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=np.inf, help="end after this time")
+    parser.add_argument("--ends", action="store_true", help="threads return early")
     parser.add_argument("--show", action="store_true", help="print the kernels' text")
     options = parser.parse_args(arguments)
-    bad = 0
-    for seed in range(options.first, options.first + options.count):
+    start, bad, seed = time.monotonic(), 0, options.first
+    while seed < options.first + options.count and time.monotonic() - start < options.seconds:
         if options.show:
-            print(source(seed))
+            print(source(seed, options.ends))
         notes: list[str] = []
-        found = differences(seed, notes=notes)
+        found = differences(seed, notes=notes, ends=options.ends)
         bad += bool(found)
         if found or notes:
             print(f"seed {seed}:", *found, *notes, sep="\n  ", flush=True)
-    print(f"{options.count - bad} of {options.count} seeds are alike")
+        seed += 1
+    seeds = seed - options.first
+    print(f"{seeds - bad} of {seeds} seeds are alike")
     return bad != 0
 
 

@@ -78,6 +78,7 @@ extern unsigned long long slots[1024];  // a value of each thread, for shuffles 
 
 void block_barrier();
 void warp_barrier(unsigned mask);
+unsigned running(unsigned mask);  // the lanes of the mask whose threads have not returned
 void until(const std::function<bool()>& condition);  // waits for another thread of the block
 // Waits for the block. Returns how many threads have a condition that is true, and how many voted.
 std::pair<int, int> block_vote(bool condition);
@@ -136,21 +137,18 @@ T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
     return host::exchanged(mask, value, other, other >= (lane & ~(width - 1)));
 }
 inline unsigned __ballot_sync(unsigned mask, int condition) {
-    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
     host::slots[host::lane_of_block] = condition != 0;
     host::warp_barrier(mask);
+    const unsigned lanes = host::running(mask);
     unsigned result = 0;
     for (int i = 0; i < 32; ++i) {
-        const unsigned thread = unsigned(host::first_of_warp() + i);
-        if ((mask >> i & 1) && thread < threads) result |= unsigned(host::slots[thread]) << i;
+        if (lanes >> i & 1) result |= unsigned(host::slots[host::first_of_warp() + i]) << i;
     }
     host::warp_barrier(mask);
     return result;
 }
 inline int __any_sync(unsigned mask, int condition) { return __ballot_sync(mask, condition) != 0; }
-inline int __all_sync(unsigned mask, int condition) {
-    return __ballot_sync(mask, condition) == mask;
-}
+inline int __all_sync(unsigned mask, int condition) { return __ballot_sync(mask, !condition) == 0; }
 
 #define HOST_LOAD(name)  \
     template <class T>   \
@@ -339,21 +337,25 @@ inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) {
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {
+    host::warp_barrier(mask);
+    const unsigned lanes = host::running(mask);
     unsigned result = 0;
     for (int i = 0; i < 32; ++i) {
         const T other = __shfl_sync(mask, value, i);
-        if (mask >> i & 1 && other == value) result |= 1u << i;
+        if (lanes >> i & 1 && other == value) result |= 1u << i;
     }
     return result;
 }
 #define HOST_REDUCTION(name, merged)                 \
     template <class T>                               \
     T name(unsigned mask, T value) {                 \
+        host::warp_barrier(mask);                    \
+        const unsigned lanes = host::running(mask);  \
         T result{};                                  \
         bool first = true;                           \
         for (int i = 0; i < 32; ++i) {               \
             const T x = __shfl_sync(mask, value, i); \
-            if (!(mask >> i & 1)) continue;          \
+            if (!(lanes >> i & 1)) continue;         \
             result = first ? x : merged;             \
             first = false;                           \
         }                                            \

@@ -82,6 +82,13 @@ void warp_barrier(unsigned mask) {
     wait(barrier, [first, mask] { return alive(first, 32, mask); });
 }
 
+unsigned running(unsigned mask) {
+    unsigned lanes = 0;
+    for (int i = 0; i < 32; ++i)
+        lanes |= unsigned((mask >> i & 1) && fibers[first_of_warp() + i].runs) << i;
+    return lanes;
+}
+
 std::pair<int, int> block_vote(bool condition) {
     static int yes, all;
     block_barrier();

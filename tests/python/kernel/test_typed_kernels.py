@@ -17,3 +17,8 @@ pytestmark = [
 @pytest.mark.parametrize("seed", [2, 106])
 def test_results_are_those_of_the_host(seed: int) -> None:
     assert typed_kernels.differences(seed, shapes=1) == []
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_all_modes_with_early_returns(seed: int) -> None:
+    assert typed_kernels.differences(seed, shapes=1, ends=True) == []
