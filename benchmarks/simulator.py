@@ -23,31 +23,29 @@ import coalesce
 from coalesce import _core
 from coalesce.benchmarking.calls import processor
 from coalesce.compile import nvrtc
+from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.launch import Launch
+from coalesce.launch.simulated import simulate
 
 
 def measure(n: int, tile: int, repeats: int) -> dict[tuple[str, int], float]:
     """Return multiply-adds per second by (what is observed, host threads)."""
     source = coalesce.source("matmul", "tiled")
     compiled = nvrtc.compile_cuda(source, arch="sm_90", options=(f"-DTILE={tile}",))
-    program = _core.sim.SimulatedModule(compiled.ptx)
+    kernel = BaseKernel(compiled.ptx, device="sim")
     random = np.random.default_rng(0)
     a, b = random.random((2, n, n), np.float32)
     out = np.empty_like(a)
-    named = {"a": a, "b": b, "c": a, "out": out}
-    arrays = [_core.sim.Buffer(array, name, True) for name, array in named.items()]
-    scalars = [np.int32(n).tobytes()] * 3 + [np.float32(1).tobytes(), np.float32(0).tobytes()]
     blocks = -(-n // tile)
+    launch = Launch.of(kernel, (blocks, blocks), (tile, tile))
+    launch = launch.bind([a, b, a, out, n, n, n, 1.0, 0.0])
     cores = len(os.sched_getaffinity(0))
     rates = {}
     for counts in (False, True):
         for workers in sorted({1, cores}):
             best = min(
-                program.launch(
-                    "tiled", (blocks, blocks, 1), (tile, tile, 1), 0, arrays + scalars,
-                    counts=counts, workers=workers,
-                ).host_ms
-                for _ in range(repeats)
-            )  # fmt: skip
+                simulate(launch, counts=counts, workers=workers).host_ms for _ in range(repeats)
+            )
             rates["counting" if counts else "plain", workers] = n**3 / best * 1e3
     error = np.abs(out[:8] - a[:8].astype(np.float64) @ b).max() / n
     assert error < 1e-4, f"the product is wrong: {error}"

@@ -19,7 +19,7 @@ constexpr uint64_t most_blocks_of_cluster = 8;
 // Makes one observer for each host thread, runs the grid, and then passes the observers to `take`,
 // one by one.
 template <sim::Observer O, class Make, class Take>
-void observe(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
+void observe(const sim::Program& program, const sim::GridRun& launch, sim::AddressSpace& memory,
              Make&& make, Take&& take) {
     std::vector<decltype(make())> owned;
     std::vector<O*> observers;
@@ -42,7 +42,7 @@ struct Tally {
     }
 };
 
-Counts run_counted(const sim::Program& program, const sim::Launch& launch,
+Counts run_counted(const sim::Program& program, const sim::GridRun& launch,
                    sim::AddressSpace& memory, Recorder* recorder, bool exemplars,
                    CacheReplay* replay) {
     Counts total;
@@ -97,7 +97,7 @@ Counts run_counted(const sim::Program& program, const sim::Launch& launch,
     return total;
 }
 
-void run_plainly(const sim::Program& program, const sim::Launch& launch,
+void run_plainly(const sim::Program& program, const sim::GridRun& launch,
                  sim::AddressSpace& memory) {
     sim::NoObserver nobody;
     const std::vector<sim::NoObserver*> observers(sim::worker_count(launch), &nobody);
@@ -113,8 +113,8 @@ model::Occupancy occupancy_of(const sim::Program& program, const LaunchRequest& 
 // not the size of the launch. If the request lists the blocks to run, all other blocks of their
 // clusters are added to the list.
 void choose_clusters(const sim::Program& program, LaunchRequest& request) {
-    sim::Launch& launch = request.launch;
-    const auto text = [](const sim::Dim3& d) {
+    sim::GridRun& launch = request.launch;
+    const auto text = [](const Dim3& d) {
         return "(" + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) +
                ")";
     };
@@ -123,7 +123,7 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
     };
     const bool asked = launch.cluster.count() > 1;
     if (program.cluster[0]) {
-        const sim::Dim3 declared{program.cluster[0], program.cluster[1], program.cluster[2]};
+        const Dim3 declared{program.cluster[0], program.cluster[1], program.cluster[2]};
         if (asked && text(declared) != text(launch.cluster))
             refuse("the launch asks for clusters of " + text(launch.cluster) +
                    " blocks, but the kernel's __cluster_dims__ are " + text(declared));
@@ -157,7 +157,7 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
 
 // Throws if a cooperative launch has too many blocks. It needs all of them on the GPU at once.
 void check_cooperative(const sim::Program& program, const LaunchRequest& request) {
-    const sim::Launch& launch = request.launch;
+    const sim::GridRun& launch = request.launch;
     const model::Occupancy fits = occupancy_of(program, request);
     const uint64_t held = uint64_t{fits.blocks} * request.gpu->multiprocessors;
     if (launch.blocks && launch.blocks->size() != launch.grid.count())
@@ -198,7 +198,7 @@ Purpose purpose_of(const LaunchRequest& request) {
 
 namespace {
 
-void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& launch) {
+void prepare(const sim::Program& program, const model::Gpu& gpu, sim::GridRun& launch) {
     sim::Limits limits;
     limits.shared_bytes = gpu.max_block_shared_bytes();
     sim::check(launch, limits, program.shared_bytes, program.kernel);
@@ -215,7 +215,7 @@ void prepare(const sim::Program& program, const model::Gpu& gpu, sim::Launch& la
 }  // namespace
 
 void prepare(const sim::Program& program, LaunchRequest& request) {
-    sim::Launch& launch = request.launch;
+    sim::GridRun& launch = request.launch;
     prepare(program, *request.gpu, launch);
     choose_clusters(program, request);
     if (launch.cooperative) check_cooperative(program, request);
@@ -231,7 +231,7 @@ void prepare(const sim::Program& program, LaunchRequest& request) {
     }
 }
 
-void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory) {
+void prepare_memory(const sim::GridRun& launch, sim::AddressSpace& memory) {
     sim::DeviceHeap::get().map_into(memory);
     if (launch.cooperative) memory.prepare_grid_workspace();
 }
@@ -239,7 +239,7 @@ void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory) {
 Result launch(const sim::Program& program, const LaunchRequest& request, sim::AddressSpace& memory,
               std::shared_ptr<const CountedCode> code) {
     const model::Gpu& gpu = *request.gpu;
-    const sim::Launch& launch = request.launch;
+    const sim::GridRun& launch = request.launch;
     Result result;
     prepare_memory(launch, memory);
     result.occupancy = occupancy_of(program, request);

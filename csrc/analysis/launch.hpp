@@ -36,7 +36,7 @@ enum class Purpose : uint8_t { run, count, trace, check, step };
 
 // The launch to run, and the results to compute.
 struct LaunchRequest {
-    sim::Launch launch;  // the grid, the block, the parameters and the chosen blocks
+    sim::GridRun launch;  // the grid, the block, the parameters and the chosen blocks
     const model::Gpu* gpu = nullptr;
     uint32_t registers = 0;  // registers per thread; 0 means not known
     // The total size of the arrays. If the caches are not replayed, it limits the bytes from DRAM.
@@ -80,7 +80,7 @@ void prepare(const sim::Program& program, LaunchRequest& request);
 
 // Maps the memory that a launch has besides its arrays: the device heap and the workspace of a
 // cooperative launch.
-void prepare_memory(const sim::Launch& launch, sim::AddressSpace& memory);
+void prepare_memory(const sim::GridRun& launch, sim::AddressSpace& memory);
 
 // Runs a prepared request. The program must be decoded for watch_for(purpose_of(request)).
 // `code` describes the program. All Counts of a kernel share the same description.

@@ -11,6 +11,7 @@
 #include "bindings/dlpack.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/gpu_calls.hpp"
+#include "bindings/launch_of.hpp"
 #include "bindings/launcher.hpp"
 #include "cuda/device.hpp"
 #include "cuda/launch/cublas.hpp"
@@ -33,7 +34,6 @@ namespace coalesce::bindings {
 
 namespace {
 
-using Triple = std::array<unsigned, 3>;
 using Values = std::vector<std::string>;  // the bytes of each parameter
 
 cuda::Stream stream_of(uint64_t handle) { return reinterpret_cast<cuda::Stream>(handle); }
@@ -98,25 +98,25 @@ py::dict resources_of(cuda::Function& function) {
     return result;
 }
 
-void launch(cuda::Function& function, Triple grid, Triple block, unsigned shared,
-            const Values& values, uint64_t stream, bool cooperative) {
+void launch(cuda::Function& function, const py::object& object, const Values& values,
+            uint64_t stream) {
     Arguments arguments(values);
+    const Launch how = launch_of(object);
     const ReleasedGil release;
-    cuda::launch(function, {grid, block, shared, cooperative}, arguments.addresses(),
-                 stream_of(stream));
+    cuda::launch(function, how, arguments.addresses(), stream_of(stream));
 }
 
-py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned shared,
-               const Values& values, uint64_t stream, int runs, bool cooperative) {
+py::tuple time(cuda::Function& function, const py::object& object, const Values& values,
+               uint64_t stream, int runs) {
     Arguments arguments(values);
+    const Launch how = launch_of(object);
     cuda::Timing timing;
     {
         const ReleasedGil release;
-        timing = cuda::time(function, {grid, block, shared, cooperative}, arguments.addresses(),
-                            stream_of(stream), runs, [] {
-                                const HeldGil acquire;
-                                if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-                            });
+        timing = cuda::time(function, how, arguments.addresses(), stream_of(stream), runs, [] {
+            const HeldGil acquire;
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        });
     }
     return py::make_tuple(timing.median_ms, timing.spread, timing.runs);
 }
@@ -124,13 +124,12 @@ py::tuple time(cuda::Function& function, Triple grid, Triple block, unsigned sha
 // Makes a launcher. A parameter is ("pointer", [element types]) or ("scalar", type). An empty list
 // accepts any element type. If the type of a scalar is "", the Python function `fallback` handles
 // the calls (launcher.hpp).
-py::object launcher_of(std::shared_ptr<cuda::Function> function, Triple grid, Triple block,
-                       unsigned shared, const py::list& parameters, py::object fallback,
-                       std::optional<uint64_t> stream) {
+py::object launcher_of(std::shared_ptr<cuda::Function> function, const py::object& launch,
+                       const py::list& parameters, py::object fallback) {
     LaunchPlan plan;
-    plan.stream = stream;
+    plan.stream = launch.attr("stream").cast<std::optional<uint64_t>>();
     plan.function = std::move(function);
-    plan.geometry = {grid, block, shared, false};
+    plan.launch = launch_of(launch);
     plan.one_gpu = cuda::Driver::get().devices == 1;
     for (const py::handle item : parameters) {
         const auto pair = py::cast<py::tuple>(item);
@@ -403,18 +402,15 @@ void add_launches(py::module_& m) {
         .def("resources", resources_of);
     m.def(
         "admit",
-        [](cuda::Function& function, Triple grid, Triple block, unsigned shared, bool cooperative) {
-            cuda::admit(function, {grid, block, shared, cooperative});
+        [](cuda::Function& function, const py::object& launch) {
+            cuda::admit(function, launch_of(launch));
         },
-        py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-        py::arg("cooperative") = false,
-        "Raises LaunchError if the kernel cannot run with this geometry.");
-    m.def("launch", launch, py::arg("function"), py::arg("grid"), py::arg("block"),
-          py::arg("shared"), py::arg("values"), py::arg("stream") = 0,
-          py::arg("cooperative") = false);
-    m.def("time", time, py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-          py::arg("values"), py::arg("stream"), py::arg("runs"), py::arg("cooperative") = false,
-          "-> (median ms, spread, runs)");
+        py::arg("function"), py::arg("launch"),
+        "Raises LaunchError if the kernel cannot run with this grid and block.");
+    m.def("launch", launch, py::arg("function"), py::arg("launch"), py::arg("values"),
+          py::arg("stream") = 0);
+    m.def("time", time, py::arg("function"), py::arg("launch"), py::arg("values"),
+          py::arg("stream"), py::arg("runs"), "-> (median ms, spread, runs)");
     py::class_<cuda::PlannedCall>(m, "PlannedCall")
         .def(py::init([](int ordinal, size_t workspace, const std::string& what, bool overlap,
                          bool pinned_result) {
@@ -430,14 +426,13 @@ void add_launches(py::module_& m) {
              py::arg("place"), py::arg("bytes"))
         .def(
             "launch",
-            [](cuda::PlannedCall& call, std::shared_ptr<cuda::Function> function, Triple grid,
-               Triple block, unsigned shared, const py::list& arguments) {
+            [](cuda::PlannedCall& call, std::shared_ptr<cuda::Function> function,
+               const py::object& launch, const py::list& arguments) {
                 std::vector<cuda::PlannedCall::Argument> values;
                 for (const py::handle value : arguments) values.push_back(argument_of_step(value));
-                call.launch(std::move(function), {grid, block, shared, false}, std::move(values));
+                call.launch(std::move(function), launch_of(launch), std::move(values));
             },
-            py::arg("function"), py::arg("grid"), py::arg("block"), py::arg("shared"),
-            py::arg("arguments"))
+            py::arg("function"), py::arg("launch"), py::arg("arguments"))
         .def("run", run_on_host_arrays, py::arg("arrays"), py::arg("waiting"))
         .def(
             "enqueue",
@@ -482,9 +477,8 @@ void add_launches(py::module_& m) {
             "read_back",
             [](cuda::Texture& texture, uint64_t stream) { texture.read_back(stream_of(stream)); },
             py::arg("stream"), py::call_guard<ReleasedGil>());
-    m.def("launcher", launcher_of, py::arg("function"), py::arg("grid"), py::arg("block"),
-          py::arg("shared"), py::arg("parameters"), py::arg("fallback"),
-          py::arg("stream") = py::none());
+    m.def("launcher", launcher_of, py::arg("function"), py::arg("launch"), py::arg("parameters"),
+          py::arg("fallback"));
     add_bound(m);
     m.def("register_numpy_scalar", [](const py::type& type, const std::string& name) {
         KnownTypes::get().add_numpy_scalar(reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr()),

@@ -43,7 +43,7 @@ struct LauncherParameter {
 // All that a launcher knows before it is called.
 struct LaunchPlan {
     std::shared_ptr<cuda::Function> function;
-    cuda::Geometry geometry;
+    Launch launch;
     std::vector<LauncherParameter> parameters;
     // The requested stream. If there is none, the launcher uses the current stream of the arrays'
     // library.
@@ -191,8 +191,7 @@ inline PyObject* call(PyObject* self, PyObject* const* arguments, size_t count, 
     const char* type = nullptr;
     try {
         const ReleasedGil released;
-        cuda::launch(*plan.function, plan.geometry, pointers,
-                     reinterpret_cast<cuda::Stream>(stream));
+        cuda::launch(*plan.function, plan.launch, pointers, reinterpret_cast<cuda::Stream>(stream));
     } catch (const CompileError& error) {
         type = "CompileError";
         failure = error.what();

@@ -10,7 +10,7 @@ namespace py = pybind11;
 namespace coalesce::bindings {
 namespace {
 
-py::tuple extent(const catalogue::Extent3& e) { return py::make_tuple(e.x, e.y, e.z); }
+py::tuple extent(const Dim3& e) { return py::make_tuple(e.x, e.y, e.z); }
 
 py::object arguments_of(const catalogue::Variant& v) {
     return py::str(py::cast(v.arguments)).attr("split")();
@@ -20,10 +20,11 @@ py::tuple tiles_of(const catalogue::Variant& v) {
     return py::tuple(py::cast(std::vector<uint32_t>(v.tiles.begin(), v.tiles.end())));
 }
 
-py::tuple launch_of(const catalogue::Variant& variant, uint64_t rows, uint64_t cols, uint32_t tile,
-                    uint32_t item_size, uint32_t multiprocessors, uint32_t slices, uint32_t parts) {
+py::tuple launch_of_shape(const catalogue::Variant& variant, uint64_t rows, uint64_t cols,
+                          uint32_t tile, uint32_t item_size, uint32_t multiprocessors,
+                          uint32_t slices, uint32_t parts) {
     if (tile == 0) tile = 32;
-    const catalogue::LaunchGeometry l =
+    const Launch l =
         variant.geometry({rows, cols, tile, item_size, multiprocessors, slices, parts});
     return py::make_tuple(extent(l.grid), extent(l.block), l.shared_bytes);
 }
@@ -54,7 +55,7 @@ void add_ops(py::module_ m) {
                 return v.shared_bytes(tile == 0 ? 32 : tile, item_size);
             },
             py::arg("tile") = 0, py::arg("item_size") = 4)
-        .def("launch", &launch_of, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
+        .def("launch", &launch_of_shape, py::arg("rows"), py::arg("cols") = 1, py::arg("tile") = 0,
              py::arg("item_size") = 4, py::arg("multiprocessors") = 132, py::arg("slices") = 1,
              py::arg("parts") = 0,
              "(grid, block, dynamic shared bytes) for a shape; ValueError where it is empty.");

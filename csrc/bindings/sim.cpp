@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/launch_of.hpp"
 #include "bindings/options.hpp"
 #include "bindings/sim_program.hpp"
 #include "errors.hpp"
@@ -25,31 +26,20 @@ namespace coalesce::bindings {
 
 namespace {
 
-using Extent = std::array<uint64_t, 3>;
-
 const model::Gpu& named_gpu(const std::string& name) {
     const model::Gpu* const gpu = model::find_gpu(name);
     if (!gpu) throw LaunchError("there is no simulated GPU `" + name + "`");
     return *gpu;
 }
 
-sim::Launch geometry(const Extent& grid, const Extent& block, uint32_t shared_bytes) {
-    const auto narrow = [](uint64_t v) { return uint32_t(std::min<uint64_t>(v, UINT32_MAX)); };
-    sim::Launch launch;
-    launch.grid = {narrow(grid[0]), narrow(grid[1]), narrow(grid[2])};
-    launch.block = {narrow(block[0]), narrow(block[1]), narrow(block[2])};
-    launch.shared_bytes = shared_bytes;
-    return launch;
-}
-
-// Reads the options that launches and single steps have in common.
-void read_common(Options& options, analysis::LaunchRequest& r) {
+// Reads what launches and single steps have in common.
+void read_common(const py::object& launch, Options& options, analysis::LaunchRequest& r) {
+    static_cast<Launch&>(r.launch) = launch_of(launch);
     std::string gpu = "h200";
     options.read("gpu", gpu);
     r.gpu = &named_gpu(gpu);
     options.read("registers", r.registers);
     options.read("instruction_limit", r.launch.instruction_limit);
-    options.read("cooperative", r.launch.cooperative);
 }
 
 BufferArgument make_buffer(py::array array, std::string name, bool writable, py::object undefined,
@@ -76,13 +66,11 @@ BufferArgument make_buffer(py::array array, std::string name, bool writable, py:
                           offset,           view_bytes,      object};
 }
 
-LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const Extent& grid,
-                            const Extent& block, uint32_t shared_bytes, const py::list& arguments,
-                            const py::kwargs& keywords) {
+LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const py::object& launch,
+                            const py::list& arguments, const py::kwargs& keywords) {
     analysis::LaunchRequest r;
-    r.launch = geometry(grid, block, shared_bytes);
     Options options(keywords);
-    read_common(options, r);
+    read_common(launch, options, r);
     options.read("workers", r.launch.workers);
     options.read("blocks", r.launch.blocks);
     options.read("counts", r.counts);
@@ -105,13 +93,11 @@ LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const 
 }
 
 std::unique_ptr<StepSession> step_program(SimulatedModule& p, const std::string& entry,
-                                          const Extent& grid, const Extent& block,
-                                          uint32_t shared_bytes, const py::list& arguments,
+                                          const py::object& launch, const py::list& arguments,
                                           uint64_t number, const py::kwargs& keywords) {
     analysis::LaunchRequest r;
-    r.launch = geometry(grid, block, shared_bytes);
     Options options(keywords);
-    read_common(options, r);
+    read_common(launch, options, r);
     size_t most_events = 100'000;
     options.read("most_events", most_events);
     options.finish();
@@ -270,10 +256,9 @@ void add_program(py::module_& m) {
              "A variable's bytes.")
         .def("write_variable", &SimulatedModule::write_variable, py::arg("name"), py::arg("value"),
              "Sets a variable's bytes, for the launches that follow.")
-        .def("launch", &launch_program, py::arg("entry"), py::arg("grid"), py::arg("block"),
-             py::arg("shared_bytes"), py::arg("arguments"))
-        .def("step", &step_program, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("grid"),
-             py::arg("block"), py::arg("shared_bytes"), py::arg("arguments"), py::arg("number"),
+        .def("launch", &launch_program, py::arg("entry"), py::arg("launch"), py::arg("arguments"))
+        .def("step", &step_program, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("launch"),
+             py::arg("arguments"), py::arg("number"),
              "One block of a launch, by its linear number, to be stepped through.")
         .def("why_ptx", &SimulatedModule::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "

@@ -80,7 +80,7 @@ class Arguments {
 // finish().
 class LaunchMonitor {
   public:
-    LaunchMonitor(sim::Launch& launch, pybind11::object progress);
+    LaunchMonitor(sim::GridRun& launch, pybind11::object progress);
     LaunchMonitor(const LaunchMonitor&) = delete;
     LaunchMonitor& operator=(const LaunchMonitor&) = delete;
 
@@ -106,7 +106,7 @@ class LaunchMonitor {
 [[nodiscard]] const char* name_of(ptx::Space space);
 
 // Returns a dict of columns, one for each property of the events.
-[[nodiscard]] pybind11::dict columns_of(const analysis::TraceEvents& events, sim::Dim3 grid);
+[[nodiscard]] pybind11::dict columns_of(const analysis::TraceEvents& events, Dim3 grid);
 
 // The declarations of the shared variables in the source: {name: (shape, bytes per item, type)}.
 using SharedShapes = std::map<std::string, analysis::ArrayShape>;
@@ -126,7 +126,7 @@ struct StepSession {
     StepSession(const sim::Program& program, const sim::RegisterMap& registers,
                 const sim::ModuleMemory& variables, const pybind11::list& arguments);
     // Starts block `number` of a launch. The launch's `parameters` must be packed.
-    void start(sim::Launch launch, uint64_t number, size_t most_events);
+    void start(sim::GridRun launch, uint64_t number, size_t most_events);
 
     const sim::Program& program;
     const sim::RegisterMap& registers;
@@ -135,7 +135,7 @@ struct StepSession {
     pybind11::list passed;  // the arguments, which keep the arrays alive
     Arguments arrays;
     sim::AddressSpace memory;
-    sim::Dim3 grid;
+    Dim3 grid;
     pybind11::list layout;
     std::optional<analysis::Stepper> stepper;
     ForkSafe<std::mutex> running;

@@ -162,7 +162,7 @@ std::unique_ptr<StepSession> SimulatedModule::step(const std::string& entry,
     }
     const sim::Program& program = known->second->program;
     analysis::prepare(program, request);
-    sim::Launch& launch = request.launch;
+    sim::GridRun& launch = request.launch;
     std::unique_ptr<StepSession> session;
     {
         std::unique_lock<LaunchLock> lock;

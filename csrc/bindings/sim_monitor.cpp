@@ -6,7 +6,7 @@ namespace py = pybind11;
 
 namespace coalesce::bindings {
 
-LaunchMonitor::LaunchMonitor(sim::Launch& launch, py::object progress)
+LaunchMonitor::LaunchMonitor(sim::GridRun& launch, py::object progress)
     : progress_(std::move(progress)), blocks_(launch.block_count()) {
     launch.print = [this](const std::string& text) {
         const std::lock_guard lock(mutex_);

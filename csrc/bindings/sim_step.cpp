@@ -29,7 +29,7 @@ StepSession::StepSession(const sim::Program& program, const sim::RegisterMap& re
     arrays.map_into(memory);
 }
 
-void StepSession::start(sim::Launch launch, uint64_t number, size_t most_events) {
+void StepSession::start(sim::GridRun launch, uint64_t number, size_t most_events) {
     grid = launch.grid;
     stepper.emplace(program, registers, std::move(launch), memory, number, most_events);
 }

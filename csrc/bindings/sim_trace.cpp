@@ -40,7 +40,7 @@ py::array_t<T> kept_array(size_t rows, size_t columns) {
 
 }  // namespace
 
-py::dict columns_of(const TraceEvents& events, sim::Dim3 grid) {
+py::dict columns_of(const TraceEvents& events, Dim3 grid) {
     const py::ssize_t n = py::ssize_t(events.size());
     py::array_t<int32_t> block({n, py::ssize_t(3)});
     auto addresses = kept_array<uint64_t>(events.size(), sim::warp_size);

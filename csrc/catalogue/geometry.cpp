@@ -12,7 +12,7 @@ constexpr uint64_t max_y = 65535;
 uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Returns a grid of x by y blocks. If y exceeds the limit, the grid continues along z.
-Extent3 grid_of(uint64_t x, uint64_t y = 1) {
+Dim3 grid_of(uint64_t x, uint64_t y = 1) {
     if (x == 0 || y == 0)
         throw std::invalid_argument("the shape is empty, so there is nothing to launch");
     if (x > INT32_MAX || y > max_y * max_y)
@@ -28,51 +28,51 @@ constexpr uint32_t threads = 256;
 
 }  // namespace
 
-LaunchGeometry tiles_rows_on_x(const Shape& s) {
+Launch tiles_rows_on_x(const Shape& s) {
     return {grid_of(ceil_div(s.rows, s.tile), ceil_div(s.cols, s.tile)), {s.tile, s.tile}};
 }
 
-LaunchGeometry tiles_columns_on_x(const Shape& s) {
+Launch tiles_columns_on_x(const Shape& s) {
     return {grid_of(ceil_div(s.cols, s.tile), ceil_div(s.rows, s.tile)), {s.tile, s.tile}};
 }
 
-LaunchGeometry tiles_flat_block(const Shape& s) {
+Launch tiles_flat_block(const Shape& s) {
     return {grid_of(ceil_div(s.rows, s.tile), ceil_div(s.cols, s.tile)), {s.tile * s.tile}};
 }
 
-LaunchGeometry blocks_of_64_by_64(const Shape& s) {
+Launch blocks_of_64_by_64(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 64), ceil_div(s.rows, 64)), {512}};
 }
 
-LaunchGeometry blocks_of_128_by_128(const Shape& s) {
+Launch blocks_of_128_by_128(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 128), ceil_div(s.rows, 128)), {threads}};
 }
 
-LaunchGeometry block_for_each_multiprocessor(const Shape& s) {
+Launch block_for_each_multiprocessor(const Shape& s) {
     constexpr uint32_t stages = 4, steps = 32, tile_rows = 128, tile_cols = 256;
     grid_of(s.cols, s.rows);  // throws if the shape is empty or too large
     return {{s.multiprocessors}, {threads}, stages * steps * (tile_rows + tile_cols) * 4};
 }
 
-LaunchGeometry warpgroups_for_each_multiprocessor(const Shape& s) {
+Launch warpgroups_for_each_multiprocessor(const Shape& s) {
     constexpr uint32_t ring = 192 << 10;  // bytes; the same for all kernels with this geometry
     grid_of(s.cols, s.rows);              // throws if the shape is empty or too large
     return {{s.multiprocessors}, {384}, ring};
 }
 
-LaunchGeometry warpgroups_with_staging(const Shape& s) {
+Launch warpgroups_with_staging(const Shape& s) {
     constexpr uint32_t staged = 2 * 128 * 32 * 4;  // bytes of two tiles of A
-    LaunchGeometry launch = warpgroups_for_each_multiprocessor(s);
+    Launch launch = warpgroups_for_each_multiprocessor(s);
     launch.shared_bytes += staged;
     return launch;
 }
 
-LaunchGeometry elements_by_four(const Shape& s) {
+Launch elements_by_four(const Shape& s) {
     return {grid_of(ceil_div(s.rows * ceil_div(s.cols, 4), threads)), {threads}};
 }
 
 // The constants are those of the kernel (17_split_k.cu).
-LaunchGeometry split_k_tiles(const Shape& s) {
+Launch split_k_tiles(const Shape& s) {
     const uint32_t rows = s.tile == 32 ? 32 : 64, cols = s.tile, steps = s.tile == 128 ? 16 : 8;
     const uint32_t parts = s.parts != 0 ? s.parts : s.tile == 32 ? 8 : s.tile == 64 ? 2 : 1;
     const uint32_t cluster = parts == 8 ? 2 : 1, groups = parts / cluster, stages = 4;
@@ -90,7 +90,7 @@ LaunchGeometry split_k_tiles(const Shape& s) {
 // blocks write long pieces of its rows. For tiles side by side, the blocks read long pieces of
 // rows. This order is chosen if only the rows that are read are unaligned. The kernel
 // (07_vectorized.cu) finds out the order from gridDim.x.
-LaunchGeometry tiles_of_64_rows(const Shape& s) {
+Launch tiles_of_64_rows(const Shape& s) {
     constexpr uint64_t piece = 64, sector = 32, vector = 16;  // bytes
     const uint64_t halo = s.rows * s.item_size % vector != 0 ? sector / s.item_size - 1 : 0;
     const uint64_t row_tiles = ceil_div(s.rows + halo, 64);
@@ -101,33 +101,31 @@ LaunchGeometry tiles_of_64_rows(const Shape& s) {
             {1024}};
 }
 
-LaunchGeometry strips_of_128_by_32(const Shape& s) {
+Launch strips_of_128_by_32(const Shape& s) {
     return {grid_of(ceil_div(s.rows, 128) * ceil_div(s.cols, 32)), {threads}};
 }
 
-LaunchGeometry tiles_of_32_by_8(const Shape& s) {
+Launch tiles_of_32_by_8(const Shape& s) {
     return {grid_of(ceil_div(s.cols, 32), ceil_div(s.rows, 32)), {32, 8}};
 }
 
-LaunchGeometry threads_over_rows(const Shape& s) {
-    return {grid_of(ceil_div(s.rows, threads)), {threads}};
-}
+Launch threads_over_rows(const Shape& s) { return {grid_of(ceil_div(s.rows, threads)), {threads}}; }
 
-LaunchGeometry threads_over_columns(const Shape& s) {
+Launch threads_over_columns(const Shape& s) {
     return {grid_of(ceil_div(s.cols, threads)), {threads}};
 }
 
-LaunchGeometry block_for_each_row(const Shape& s) { return {grid_of(s.rows), {threads}}; }
+Launch block_for_each_row(const Shape& s) { return {grid_of(s.rows), {threads}}; }
 
-LaunchGeometry block_for_each_row_dynamic(const Shape& s) {
+Launch block_for_each_row_dynamic(const Shape& s) {
     return {grid_of(s.rows), {threads}, threads * s.item_size};
 }
 
-LaunchGeometry warp_for_each_row(const Shape& s) {
+Launch warp_for_each_row(const Shape& s) {
     return {grid_of(ceil_div(s.rows, threads / 32)), {threads}};
 }
 
-LaunchGeometry warps_or_blocks_over_rows(const Shape& s) {
+Launch warps_or_blocks_over_rows(const Shape& s) {
     if (s.cols <= 8192) return {grid_of(ceil_div(s.rows, 8)), {32, 8}};
     return {grid_of(s.rows), {threads}};
 }
@@ -139,7 +137,7 @@ LaunchGeometry warps_or_blocks_over_rows(const Shape& s) {
 // there are no slices. But long columns are always divided, because a thread adds its elements one
 // after another, and a long chain of additions collects rounding errors. The number of slices does
 // not depend on the GPU, so every GPU adds the elements in the same order.
-LaunchGeometry slices_of_columns(const Shape& s) {
+Launch slices_of_columns(const Shape& s) {
     constexpr uint64_t multiprocessors = 132;
     const uint64_t groups = ceil_div(s.cols, 32 * (16 / s.item_size));
     uint64_t slices = std::max<uint64_t>(1, s.rows / 65536);
@@ -151,8 +149,6 @@ LaunchGeometry slices_of_columns(const Shape& s) {
     return {{grid_of(groups).x, uint32_t(slices)}, {32, 16}};
 }
 
-LaunchGeometry block_for_32_columns(const Shape& s) {
-    return {grid_of(ceil_div(s.cols, 32)), {32, 32}};
-}
+Launch block_for_32_columns(const Shape& s) { return {grid_of(ceil_div(s.cols, 32)), {32, 32}}; }
 
 }  // namespace coalesce::catalogue

@@ -12,23 +12,14 @@
 
 #include <cstdint>
 
+#include "kernel_launch.hpp"
+
 namespace coalesce::catalogue {
 
 // The largest number of rows or columns of a matrix. Kernels store each of them in an int, and
 // rounding up to whole blocks must not overflow the int. Operations on access patterns use a size_t
 // and have no such limit.
 inline constexpr uint64_t max_extent = 2'000'000'000;
-
-struct Extent3 {
-    uint32_t x = 1, y = 1, z = 1;
-    bool operator==(const Extent3&) const = default;
-};
-
-struct LaunchGeometry {
-    Extent3 grid;
-    Extent3 block;
-    uint32_t shared_bytes = 0;  // dynamic shared memory that the launch requests
-};
 
 // The sizes from which a launch geometry is computed. For matmul, rows x cols is the shape of the
 // result. For transpose and sums, it is the shape of the matrix that is read. For access, rows is
@@ -46,42 +37,38 @@ struct Shape {
 
 // A function that returns the launch for a shape. Throws std::invalid_argument if the shape is
 // empty, because there is nothing to launch.
-using GeometryFunction = LaunchGeometry (*)(const Shape&);
+using GeometryFunction = Launch (*)(const Shape&);
 
-LaunchGeometry tiles_rows_on_x(const Shape&);  // TILE x TILE threads; threadIdx.x selects the row
-LaunchGeometry tiles_columns_on_x(
-    const Shape&);  // TILE x TILE threads; threadIdx.x selects the column
-LaunchGeometry tiles_flat_block(const Shape&);    // TILE * TILE threads in one dimension; rows on x
-LaunchGeometry blocks_of_64_by_64(const Shape&);  // 512 threads for 64 x 64 elements; columns on x
-LaunchGeometry blocks_of_128_by_128(
-    const Shape&);  // 256 threads for 128 x 128 elements; columns on x
+Launch tiles_rows_on_x(const Shape&);       // TILE x TILE threads; threadIdx.x selects the row
+Launch tiles_columns_on_x(const Shape&);    // TILE x TILE threads; threadIdx.x selects the column
+Launch tiles_flat_block(const Shape&);      // TILE * TILE threads in one dimension; rows on x
+Launch blocks_of_64_by_64(const Shape&);    // 512 threads for 64 x 64 elements; columns on x
+Launch blocks_of_128_by_128(const Shape&);  // 256 threads for 128 x 128 elements; columns on x
 // Blocks of 256 threads. Each block processes several tiles.
-LaunchGeometry block_for_each_multiprocessor(const Shape&);
+Launch block_for_each_multiprocessor(const Shape&);
 // Two warpgroups multiply, and one copies. They process several tiles.
-LaunchGeometry warpgroups_for_each_multiprocessor(const Shape&);
+Launch warpgroups_for_each_multiprocessor(const Shape&);
 // Like warpgroups_for_each_multiprocessor. Tiles of A wait for their transposition.
-LaunchGeometry warpgroups_with_staging(const Shape&);
+Launch warpgroups_with_staging(const Shape&);
 // 256 threads per block. Each thread processes four elements of a row.
-LaunchGeometry elements_by_four(const Shape&);
+Launch elements_by_four(const Shape&);
 // A cluster of 1 or 2 blocks per tile and slice. TILE and PARTS select the tile and its threads.
-LaunchGeometry split_k_tiles(const Shape&);
-LaunchGeometry tiles_of_32_by_8(
-    const Shape&);  // 32 x 8 threads, four elements per thread; columns on x
+Launch split_k_tiles(const Shape&);
+Launch tiles_of_32_by_8(const Shape&);  // 32 x 8 threads, four elements per thread; columns on x
 // 1024 threads for 64 rows, 512 bytes of each; columns or rows on x.
-LaunchGeometry tiles_of_64_rows(const Shape&);
-LaunchGeometry strips_of_128_by_32(
-    const Shape&);                               // 256 threads for 128 rows x 32 columns; all on x
-LaunchGeometry threads_over_rows(const Shape&);  // 256 threads per block, one row per thread
-LaunchGeometry threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
-LaunchGeometry block_for_each_row(const Shape&);    // 256 threads per row
+Launch tiles_of_64_rows(const Shape&);
+Launch strips_of_128_by_32(const Shape&);   // 256 threads for 128 rows x 32 columns; all on x
+Launch threads_over_rows(const Shape&);     // 256 threads per block, one row per thread
+Launch threads_over_columns(const Shape&);  // 256 threads per block, one column per thread
+Launch block_for_each_row(const Shape&);    // 256 threads per row
 // Like block_for_each_row, with one element of dynamic shared memory per thread.
-LaunchGeometry block_for_each_row_dynamic(const Shape&);
-LaunchGeometry warp_for_each_row(const Shape&);  // 8 warps per block, one row per warp
+Launch block_for_each_row_dynamic(const Shape&);
+Launch warp_for_each_row(const Shape&);  // 8 warps per block, one row per warp
 // One warp per row. For long rows, one block of 256 threads per row.
-LaunchGeometry warps_or_blocks_over_rows(const Shape&);
-LaunchGeometry block_for_32_columns(const Shape&);  // 32 x 32 threads for 32 columns
+Launch warps_or_blocks_over_rows(const Shape&);
+Launch block_for_32_columns(const Shape&);  // 32 x 32 threads for 32 columns
 // 32 x 16 threads, each for 16 bytes of a row. The slices of rows are on y.
-LaunchGeometry slices_of_columns(const Shape&);
+Launch slices_of_columns(const Shape&);
 
 // The static shared memory of a kernel in bytes. It depends on TILE and the size of an element.
 using SharedBytes = uint32_t (*)(uint32_t tile, uint32_t item_size);

@@ -121,7 +121,7 @@ void launch_once(const ptx::Module& module, How how) {
     const uint64_t addresses[] = {add("in", in), add("out", out)};
     const auto device_array = sim::allocate_array({16}, 4, "float32");
     check(!sim::live_arrays().empty(), "the device array is not there");
-    sim::Launch& launch = request.launch;
+    sim::GridRun& launch = request.launch;
     launch.grid = {blocks, 1, 1};
     launch.block = {threads_per_block, 1, 1};
     launch.workers = 4;

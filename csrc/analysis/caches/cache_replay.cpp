@@ -57,7 +57,7 @@ struct CacheReplay::Machine {
 
 CacheReplay::~CacheReplay() = default;
 
-CacheReplay::CacheReplay(const sim::Program& program, const sim::Launch& launch,
+CacheReplay::CacheReplay(const sim::Program& program, const sim::GridRun& launch,
                          const model::Gpu& gpu, const model::Occupancy& occupancy,
                          uint64_t max_lines)
     : gpu_(gpu),

@@ -53,7 +53,7 @@ class CacheReplay {
   public:
     // `max_lines` limits how long the replay takes: it is approximately the maximum number of lines
     // that the replay looks up in L1 caches.
-    CacheReplay(const sim::Program& program, const sim::Launch& launch, const model::Gpu& gpu,
+    CacheReplay(const sim::Program& program, const sim::GridRun& launch, const model::Gpu& gpu,
                 const model::Occupancy& occupancy, uint64_t max_lines = 300'000'000);
     ~CacheReplay();
 

@@ -41,7 +41,7 @@ const char* verb_of(const sim::InstructionInfo& in) {
 
 }  // namespace
 
-CheckObserver::CheckObserver(const sim::Program& program, const sim::Launch& launch,
+CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& launch,
                              const sim::AddressSpace& memory,
                              const std::map<std::string, ArrayShape>& shared)
     : program_(program),

@@ -76,7 +76,7 @@ class CheckObserver {
         sim::Hook::access | sim::Hook::fault | sim::Hook::async_complete | sim::Hook::fence |
         sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete | sim::Hook::misuse;
 
-    CheckObserver(const sim::Program& program, const sim::Launch& launch,
+    CheckObserver(const sim::Program& program, const sim::GridRun& launch,
                   const sim::AddressSpace& memory, const std::map<std::string, ArrayShape>& shared);
     ~CheckObserver();
 
@@ -178,7 +178,7 @@ class CheckObserver {
     [[nodiscard]] uint32_t array_number(const Place& at) const;
 
     const sim::Program& program_;
-    const sim::Launch& launch_;
+    const sim::GridRun& launch_;
     std::vector<CheckedInstruction> instructions_;
     std::vector<uint32_t> buffer_hints_;  // for each instruction: the buffer of its last access
     uint32_t shared_bits_ = 4, global_bits_ = 4;
@@ -210,7 +210,7 @@ struct Checked {
     std::vector<Finding> findings;
     uint64_t left_out = 0;  // findings beyond the maximum number of groups
 };
-[[nodiscard]] Checked run_checked(const sim::Program& program, sim::Launch launch,
+[[nodiscard]] Checked run_checked(const sim::Program& program, sim::GridRun launch,
                                   sim::AddressSpace& memory,
                                   const std::map<std::string, ArrayShape>& shared);
 

@@ -5,7 +5,7 @@
 
 namespace coalesce::analysis {
 
-Checked run_checked(const sim::Program& program, sim::Launch launch, sim::AddressSpace& memory,
+Checked run_checked(const sim::Program& program, sim::GridRun launch, sim::AddressSpace& memory,
                     const std::map<std::string, ArrayShape>& shared) {
     launch.workers = 1;
     CheckObserver observer(program, launch, memory, shared);

@@ -158,7 +158,7 @@ Actor CheckObserver::actor(const std::string& what, const Stamp& stamp, uint32_t
     Actor a;
     a.what = what;
     a.pc = stamp.pc;
-    const sim::Dim3 block = launch_.block, grid = launch_.grid;
+    const Dim3 block = launch_.block, grid = launch_.grid;
     const uint32_t thread = stamp.warp * sim::warp_size + lane;
     a.thread[0] = thread % block.x;
     a.thread[1] = thread / block.x % block.y;

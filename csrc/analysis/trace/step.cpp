@@ -104,7 +104,7 @@ class StepObserver {
 // A worker whose steps the caller controls.
 class OneBlock : public sim::Worker<StepObserver> {
   public:
-    OneBlock(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
+    OneBlock(const sim::Program& program, const sim::GridRun& launch, sim::AddressSpace& memory,
              StepObserver& observer, sim::GridState& grid, uint64_t number)
         : Worker(program, launch, memory, observer, grid), block(shared_) {
         sim::start(block, number);
@@ -125,7 +125,7 @@ class OneBlock : public sim::Worker<StepObserver> {
 // other blocks. Otherwise they are the other blocks of its cluster.
 class OtherBlocks : public sim::Worker<sim::NoObserver> {
   public:
-    OtherBlocks(const sim::Program& program, const sim::Launch& launch, sim::AddressSpace& memory,
+    OtherBlocks(const sim::Program& program, const sim::GridRun& launch, sim::AddressSpace& memory,
                 sim::GridState& grid, sim::Block& stepped)
         : Worker(program, launch, memory, no_observer_, grid) {
         const uint64_t size = launch.cluster.count();
@@ -172,7 +172,7 @@ struct Stepper::Impl {
     using Outcome = Stepper::Outcome;
     const sim::Program& program;
     const sim::RegisterMap& registers;
-    const sim::Launch launch;
+    const sim::GridRun launch;
     StepObserver observer;
     sim::GridState grid;
     sim::Printed output;
@@ -188,8 +188,8 @@ struct Stepper::Impl {
     // register.
     std::vector<std::map<std::pair<uint32_t, uint32_t>, std::vector<LaneMask>>> known;
 
-    Impl(const sim::Program& p, const sim::RegisterMap& r, sim::Launch l, sim::AddressSpace& memory,
-         uint64_t number)
+    Impl(const sim::Program& p, const sim::RegisterMap& r, sim::GridRun l,
+         sim::AddressSpace& memory, uint64_t number)
         : program(p), registers(r), launch([&] {
               l.print = [this](const std::string& text) { output.add(text); };
               return std::move(l);
@@ -380,8 +380,8 @@ struct Stepper::Impl {
     }
 };
 
-Stepper::Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::Launch launch,
-                 sim::AddressSpace& memory, uint64_t block, size_t most_events)
+Stepper::Stepper(const sim::Program& program, const sim::RegisterMap& registers,
+                 sim::GridRun launch, sim::AddressSpace& memory, uint64_t block, size_t most_events)
     : impl_(std::make_unique<Impl>(program, registers, std::move(launch), memory, block)) {
     impl_->observer.most_events = most_events;
 }

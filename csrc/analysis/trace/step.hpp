@@ -62,7 +62,7 @@ class Stepper {
     // The program must be decoded for Watch::accesses. The Stepper keeps references to all
     // arguments except the launch. It keeps at most `most_events` events until the next
     // take_events().
-    Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::Launch launch,
+    Stepper(const sim::Program& program, const sim::RegisterMap& registers, sim::GridRun launch,
             sim::AddressSpace& memory, uint64_t block, size_t most_events);
     ~Stepper();
     Stepper(const Stepper&) = delete;

@@ -21,7 +21,7 @@ TraceEvent trace_event(const sim::Warp& warp, const sim::MemoryEvent& e) {
     return t;
 }
 
-Recording Recording::of_exemplars(uint32_t count, const sim::Launch& launch) {
+Recording Recording::of_exemplars(uint32_t count, const sim::GridRun& launch) {
     const auto ends_and_middle = [](uint64_t n) {
         std::vector<uint64_t> chosen{0, n / 2, n - 1};
         chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());

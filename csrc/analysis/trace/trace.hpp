@@ -70,7 +70,7 @@ struct Recording {
     // Returns a Recording of nine warps. They are in three blocks: the first, the middle and the
     // last block that the launch runs. In each of these blocks, they are the first, the middle and
     // the last warp.
-    [[nodiscard]] static Recording of_exemplars(uint32_t count, const sim::Launch& launch);
+    [[nodiscard]] static Recording of_exemplars(uint32_t count, const sim::GridRun& launch);
 };
 
 class Recorder;

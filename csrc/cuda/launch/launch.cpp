@@ -11,7 +11,7 @@ namespace coalesce::cuda {
 
 namespace {
 
-void check_cooperative(Function& function, const Geometry& geometry) {
+void check_cooperative(Function& function, const Launch& how) {
     constexpr int multiprocessor_count = 16, cooperative_launch = 95;  // CUdevice_attribute
     Device& device = function.device();
     const FunctionHandle handle = function.handle();
@@ -19,12 +19,11 @@ void check_cooperative(Function& function, const Geometry& geometry) {
     const std::string what = "kernel `" + function.name() + "`";
     if (!device.attribute(cooperative_launch))
         throw LaunchError(what + ": this GPU does not support cooperative launches");
-    const auto [x, y, z] = geometry.block;
     int fit = 0;
-    device.check(device.driver().occupancy(&fit, handle, int(x * y * z), geometry.dynamic_shared),
+    device.check(device.driver().occupancy(&fit, handle, int(how.block.count()), how.shared_bytes),
                  what);
     const uint64_t multiprocessors = uint64_t(device.attribute(multiprocessor_count));
-    const uint64_t blocks = uint64_t{geometry.grid[0]} * geometry.grid[1] * geometry.grid[2];
+    const uint64_t blocks = how.grid.count();
     if (blocks <= multiprocessors * uint64_t(fit)) return;
     throw LaunchError(what +
                       ": in a cooperative launch, all blocks must be on the GPU at the same time. "
@@ -39,42 +38,41 @@ void check_cooperative(Function& function, const Geometry& geometry) {
 
 }  // namespace
 
-void admit(Function& function, const Geometry& geometry) {
-    const auto [x, y, z] = geometry.block;
+void admit(Function& function, const Launch& how) {
     const Function::Resources resources = function.resources();
     const auto limit = static_cast<unsigned long long>(resources.max_block_threads);
-    if (1ull * x * y * z > limit)
+    if (how.block.count() > limit)
         throw LaunchError("kernel `" + function.name() + "` cannot run with blocks of " +
-                          std::to_string(1ull * x * y * z) + " threads: because of its " +
+                          std::to_string(how.block.count()) + " threads: because of its " +
                           "registers (" + std::to_string(resources.registers) +
                           " per thread) or its __launch_bounds__, a block can have at most " +
                           std::to_string(limit) + " threads");
-    function.allow_dynamic_shared(geometry.dynamic_shared);
-    if (geometry.cooperative) check_cooperative(function, geometry);
+    function.allow_dynamic_shared(how.shared_bytes);
+    if (how.cooperative) check_cooperative(function, how);
 }
 
-void launch(Function& function, const Geometry& geometry, void** arguments, Stream stream) {
+void launch(Function& function, const Launch& how, void** arguments, Stream stream) {
     Device& device = function.device();
     const Device::CurrentContext current(device);
     device.launches(function.name());
-    const auto& [grid, block, shared, cooperative] = geometry;
+    const auto& [gx, gy, gz] = how.grid;
+    const auto& [bx, by, bz] = how.block;
     const Driver& driver = device.driver();
-    const Result result =
-        cooperative
-            ? driver.launch_cooperative(function.handle(), grid[0], grid[1], grid[2], block[0],
-                                        block[1], block[2], shared, stream, arguments)
-            : driver.launch(function.handle(), grid[0], grid[1], grid[2], block[0], block[1],
-                            block[2], shared, stream, arguments, nullptr);
+    const Result result = how.cooperative
+                              ? driver.launch_cooperative(function.handle(), gx, gy, gz, bx, by, bz,
+                                                          how.shared_bytes, stream, arguments)
+                              : driver.launch(function.handle(), gx, gy, gz, bx, by, bz,
+                                              how.shared_bytes, stream, arguments, nullptr);
     if (result != success) device.check(result, "kernel `" + function.name() + "`");
 }
 
-Timing time(Function& function, const Geometry& geometry, void** arguments, Stream stream, int runs,
+Timing time(Function& function, const Launch& how, void** arguments, Stream stream, int runs,
             const std::function<void()>& between) {
     Device& device = function.device();
     const Driver& driver = device.driver();
     const Device::CurrentContext current(device);
     const std::string what = "kernel `" + function.name() + "`";
-    launch(function, geometry, arguments, stream);
+    launch(function, how, arguments, stream);
     device.check(driver.stream_synchronize(stream), what);
 
     // The timed launches are enqueued in batches. If they were enqueued one by one, a short kernel
@@ -91,7 +89,7 @@ Timing time(Function& function, const Geometry& geometry, void** arguments, Stre
         if (runs > 0) batch = std::min(batch, static_cast<size_t>(runs) - times_ms.size());
         for (size_t i = 0; i < batch; ++i) {
             events.record(2 * i, stream, what);
-            launch(function, geometry, arguments, stream);
+            launch(function, how, arguments, stream);
             events.record(2 * i + 1, stream, what);
         }
         events.wait(2 * batch - 1, what);

@@ -25,7 +25,7 @@ struct Addresses {
     }
 };
 
-void launch_at(Function& function, const Geometry& geometry,
+void launch_at(Function& function, const Launch& how,
                const std::vector<PlannedCall::Argument>& arguments, const Addresses& places,
                Stream stream) {
     // The values are on the stack, so a launch allocates no memory. The driver allows 4 KB.
@@ -53,8 +53,8 @@ void launch_at(Function& function, const Geometry& geometry,
             std::memcpy(value, &address, sizeof(address));
         }
     }
-    function.allow_dynamic_shared(geometry.dynamic_shared);
-    launch(function, geometry, addresses.data(), stream);
+    function.allow_dynamic_shared(how.shared_bytes);
+    launch(function, how, addresses.data(), stream);
 }
 
 }  // namespace
@@ -67,13 +67,13 @@ void PlannedCall::to_host(size_t array, size_t at, size_t place, size_t bytes) {
     steps_.push_back({Step::Kind::to_host, array, at, place, bytes, {}, {}, {}});
 }
 
-void PlannedCall::launch(std::shared_ptr<Function> function, const Geometry& geometry,
+void PlannedCall::launch(std::shared_ptr<Function> function, const Launch& how,
                          std::vector<Argument> arguments) {
     if (arguments.size() > most_arguments)
         throw std::invalid_argument("a planned launch has at most " +
                                     std::to_string(most_arguments) + " arguments");
     steps_.push_back(
-        {Step::Kind::launch, 0, 0, 0, 0, std::move(function), geometry, std::move(arguments)});
+        {Step::Kind::launch, 0, 0, 0, 0, std::move(function), how, std::move(arguments)});
 }
 
 size_t PlannedCall::bytes_of(size_t array) const {
@@ -95,7 +95,7 @@ void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
             step.launch = [&planned, &places](Stream stream, Address pinned) {
                 Addresses own = places;
                 own.there = pinned;
-                launch_at(*planned.function, planned.geometry, planned.arguments, own, stream);
+                launch_at(*planned.function, planned.how, planned.arguments, own, stream);
             };
         } else {
             step.host = arrays[planned.array] + planned.at;
@@ -135,7 +135,7 @@ void PlannedCall::enqueue(std::span<const Address> arrays, Stream stream) {
         }
     }
     for (const Planned& step : steps_)
-        launch_at(*step.function, step.geometry, step.arguments, places, stream);
+        launch_at(*step.function, step.how, step.arguments, places, stream);
 }
 
 }  // namespace coalesce::cuda

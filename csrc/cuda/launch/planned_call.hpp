@@ -62,7 +62,7 @@ class PlannedCall {
     // array, and `place` is an offset in the workspace.
     void to_device(size_t array, size_t at, size_t place, size_t bytes);
     void to_host(size_t array, size_t at, size_t place, size_t bytes);
-    void launch(std::shared_ptr<Function> function, const Geometry& geometry,
+    void launch(std::shared_ptr<Function> function, const Launch& how,
                 std::vector<Argument> arguments);
 
     // Returns the size that this host array must have at least.
@@ -81,7 +81,7 @@ class PlannedCall {
         Step::Kind kind;
         size_t array = 0, at = 0, place = 0, bytes = 0;
         std::shared_ptr<Function> function;
-        Geometry geometry;
+        Launch how;
         std::vector<Argument> arguments;
     };
 

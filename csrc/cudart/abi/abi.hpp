@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernel_launch.hpp"
+
 namespace coalesce::cudart {
 
 #define E(name, number, text) name = number,
@@ -15,10 +17,7 @@ enum Error : int {
 };
 #undef E
 
-struct Dim {
-    uint32_t x = 1, y = 1, z = 1;
-    [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
-};
+using Dim = Dim3;  // it has the layout of CUDA's dim3
 
 // For a program, a handle is a pointer. Null and the numbers 1 and 2 mean default streams.
 struct StreamRecord;

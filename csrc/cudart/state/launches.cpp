@@ -40,25 +40,15 @@ struct Counted {
 };
 
 Counted& counted(const KernelWork& w) {
-    using Key = std::tuple<const Function*, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
-                           uint32_t, uint32_t>;
-    static std::map<Key, Counted> all;
-    return all[{w.function, w.grid.x, w.grid.y, w.grid.z, w.block.x, w.block.y, w.block.z,
-                w.shared_bytes}];
+    static std::map<std::tuple<const Function*, Dim, Dim, uint32_t>, Counted> all;
+    return all[{w.function, w.grid, w.block, w.shared_bytes}];
 }
-
-sim::Dim3 dim(const Dim& d) { return {d.x, d.y, d.z}; }
 
 LaunchRequest request_of(const KernelWork& w) {
     Runtime& rt = runtime();
     LaunchRequest r;
     r.gpu = &rt.gpu;
-    r.launch.grid = dim(w.grid);
-    r.launch.block = dim(w.block);
-    r.launch.shared_bytes = w.shared_bytes;
-    r.launch.cooperative = w.cooperative;
-    r.launch.cluster = dim(w.cluster);
-    r.launch.parameters = w.parameters;
+    static_cast<Launch&>(r.launch) = w;
     const auto& registers = w.function->module->known.registers;
     const auto known = registers.find(w.function->entry);
     if (known != registers.end()) r.registers = known->second;
@@ -84,7 +74,7 @@ void add_counts(KernelTotal& total, const analysis::Counts& counts, uint64_t blo
 
 // Collects what the kernel prints.
 struct PrintCollector {
-    explicit PrintCollector(sim::Launch& launch) {
+    explicit PrintCollector(sim::GridRun& launch) {
         launch.print = [this](const std::string& text) {
             const std::lock_guard guard(mutex);
             printed.add(text);
@@ -144,7 +134,7 @@ std::string explained(const std::string& message, const KernelWork& w) {
 
 // Lets the kernel continue after reads near an array, and reports them.
 struct OutsideReadReport {
-    OutsideReadReport(sim::Launch& launch, const KernelWork& w) : work(w) {
+    OutsideReadReport(sim::GridRun& launch, const KernelWork& w) : work(w) {
         // The page of a freed allocation can still be read, but such a read is always a mistake.
         reads.forbidden = [](uint64_t address) {
             return !runtime().memory.freed_at(address).empty();

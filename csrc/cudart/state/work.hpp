@@ -17,13 +17,8 @@ namespace coalesce::cudart {
 struct Function;
 
 // A launch of a kernel.
-struct KernelWork {
+struct KernelWork : Launch {
     Function* function = nullptr;
-    Dim grid, block;
-    uint32_t shared_bytes = 0;
-    std::vector<std::byte> parameters;  // the arguments, in the layout of the .param space
-    bool cooperative = false;
-    Dim cluster{1, 1, 1};  // the cluster size that the launch requests
 };
 // A copy of rows of bytes. A copy of contiguous bytes has one row.
 struct CopyWork {

@@ -14,7 +14,7 @@ void check_range(const std::string& kernel, const char* name, uint64_t value, ui
 
 }  // namespace
 
-void check(const Launch& launch, const Limits& limits, uint64_t static_shared_bytes,
+void check(const GridRun& launch, const Limits& limits, uint64_t static_shared_bytes,
            const std::string& kernel) {
     check_range(kernel, "grid.x", launch.grid.x, limits.grid_x);
     check_range(kernel, "grid.y", launch.grid.y, limits.grid_yz);

@@ -1,10 +1,9 @@
-// A launch of a kernel: its geometry (grid, block, cluster), its arguments and its limits.
+// A launch of a kernel, and how the simulator runs it.
 //
-// The caller fills in a Launch, tests it with check(), and passes it to run_grid() (worker.hpp).
-// The simulator does not change a Launch.
+// The caller fills in a GridRun, tests it with check(), and passes it to run_grid() (worker.hpp).
+// The simulator does not change a GridRun.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -12,12 +11,9 @@
 #include <string>
 #include <vector>
 
-namespace coalesce::sim {
+#include "kernel_launch.hpp"
 
-struct Dim3 {
-    uint32_t x = 1, y = 1, z = 1;
-    [[nodiscard]] uint64_t count() const { return uint64_t{x} * y * z; }
-};
+namespace coalesce::sim {
 
 // Allows a kernel to continue after a read outside all arrays, and counts such reads. A GPU maps
 // memory in pages of 2 MiB, and several arrays may be in one page. So on a GPU, a read near an
@@ -45,19 +41,10 @@ struct GpuFigures {
 };
 
 // All that a run of a kernel needs besides the program and the memory.
-struct Launch {
+struct GridRun : Launch {
     GpuFigures gpu;
-    Dim3 grid;
-    Dim3 block;
-    uint32_t shared_bytes = 0;  // bytes of dynamic shared memory
-    // The arguments, in the layout of the kernel's .param space.
-    std::vector<std::byte> parameters;
     // The largest number of warp instructions that the whole grid may execute. 0 means no limit.
     uint64_t instruction_limit = 0;
-    // All blocks are on the GPU at once and may wait for each other, so grid.sync() works.
-    bool cooperative = false;
-    // The number of blocks of a cluster in each dimension. The grid must be a multiple of it.
-    Dim3 cluster;
     bool has_clusters = false;      // The kernel uses clusters. A cluster may consist of one block.
     bool explicit_cluster = false;  // the kernel or the launch specifies the cluster size
     uint32_t workers = 0;           // The number of host threads. 0 means one per core.
@@ -111,7 +98,7 @@ struct Limits {
 
 // Checks the geometry and the shared memory of a launch. Throws LaunchError if a value is out of
 // range; the message says which one.
-void check(const Launch& launch, const Limits& limits, uint64_t static_shared_bytes,
+void check(const GridRun& launch, const Limits& limits, uint64_t static_shared_bytes,
            const std::string& kernel);
 
 }  // namespace coalesce::sim

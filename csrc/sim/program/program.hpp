@@ -367,8 +367,8 @@ struct Program {
 inline constexpr uint32_t no_op = UINT32_MAX;
 
 // Returns the constants of a launch. `parameters` have the layout of the kernel's .param space.
-struct Launch;
-[[nodiscard]] MachineConstants machine_constants(const Program& program, const Launch& launch);
+struct GridRun;
+[[nodiscard]] MachineConstants machine_constants(const Program& program, const GridRun& launch);
 
 // The handlers of one instruction set for one kind of observers; see isa.hpp and engine.hpp.
 struct Engine;

@@ -21,7 +21,7 @@ uint64_t nanoseconds() {
 
 uint64_t uniform_value(const Warp& w, Special which) {
     const Block& block = *w.block;
-    const Launch& launch = *block.launch;
+    const GridRun& launch = *block.launch;
     using enum Special;
     switch (which) {
         case ntid_x:

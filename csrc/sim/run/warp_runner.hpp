@@ -40,7 +40,7 @@ inline constexpr int max_stalled_slices = 32;
 template <Observer O>
 class WarpRunner {
   public:
-    WarpRunner(const Program& program, const Launch& launch, O& observer, GridState& grid)
+    WarpRunner(const Program& program, const GridRun& launch, O& observer, GridState& grid)
         : program_(program), launch_(launch), grid_(grid), observer_(observer) {
         if (launch.instruction_limit) instructions_to_end_ = instructions_to_segment_end(program);
     }
@@ -313,7 +313,7 @@ class WarpRunner {
     }
 
     const Program& program_;
-    const Launch& launch_;
+    const GridRun& launch_;
     GridState& grid_;
     O& observer_;
     int64_t left_ = 0;  // how many operations of the current slice remain

@@ -15,7 +15,7 @@
 
 namespace coalesce::sim {
 
-WorkerBase::WorkerBase(const Program& program, const Launch& launch, AddressSpace& memory,
+WorkerBase::WorkerBase(const Program& program, const GridRun& launch, AddressSpace& memory,
                        GridState& grid)
     : program_(program), launch_(launch), grid_(grid) {
     shared_.program = &program;
@@ -189,7 +189,8 @@ void WorkerBase::leave_grid_barrier(const Block& block) {
     at_grid_barrier_.erase(known);
 }
 
-void run_workers(const Launch& launch, GridState& grid, const std::function<void(uint32_t)>& work) {
+void run_workers(const GridRun& launch, GridState& grid,
+                 const std::function<void(uint32_t)>& work) {
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint32_t workers = worker_count(launch);
     if (workers == 1 && !launch.poll) {  // nothing is polled, so no second thread is needed

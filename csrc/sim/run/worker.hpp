@@ -7,7 +7,7 @@
 // this is a deadlock, which is an error. If all warps of a block only read memory until another
 // block changes it (spins.cpp), the worker runs another block in the meantime.
 //
-// The launching thread waits for the workers, and calls Launch::poll regularly, so that the user
+// The launching thread waits for the workers, and calls GridRun::poll regularly, so that the user
 // can interrupt the run. After an interrupt, this thread sets a flag. The workers test the flag
 // once in each slice, and stop.
 #pragma once
@@ -53,7 +53,8 @@ class WorkerBase {
         waits_for_others,  // the block waits for other blocks of its cluster
     };
 
-    WorkerBase(const Program& program, const Launch& launch, AddressSpace& memory, GridState& grid);
+    WorkerBase(const Program& program, const GridRun& launch, AddressSpace& memory,
+               GridState& grid);
     // Runs the block until it ends or waits for other blocks.
     virtual RunEnd run_block(Block& block) = 0;
     // Announces that the blocks start.
@@ -74,7 +75,7 @@ class WorkerBase {
     [[nodiscard]] int bit_of_grid_barrier();
 
     const Program& program_;
-    const Launch& launch_;
+    const GridRun& launch_;
     GridState& grid_;
     Block shared_;  // the state that all blocks of this worker share
     uint64_t max_waiting_ = 1, waiting_groups_ = 1;
@@ -103,7 +104,7 @@ class WorkerBase {
 template <Observer O>
 class Worker : public WorkerBase {
   public:
-    Worker(const Program& program, const Launch& launch, AddressSpace& memory, O& observer,
+    Worker(const Program& program, const GridRun& launch, AddressSpace& memory, O& observer,
            GridState& grid)
         : WorkerBase(program, launch, memory, grid),
           observer_(observer),
@@ -175,13 +176,13 @@ class Worker : public WorkerBase {
 };
 
 // Calls work(n) for each n below worker_count(launch), each in a separate host thread. In the
-// meantime, the calling thread calls Launch::poll. Throws the errors of the kernel.
-void run_workers(const Launch& launch, GridState& grid, const std::function<void(uint32_t)>& work);
+// meantime, the calling thread calls GridRun::poll. Throws the errors of the kernel.
+void run_workers(const GridRun& launch, GridState& grid, const std::function<void(uint32_t)>& work);
 
 // Runs the grid, with one observer for each of worker_count(launch) host threads. The program must
 // be decoded for watch_of<O>. Throws the errors of the kernel.
 template <Observer O>
-void run_grid(const Program& program, const Launch& launch, AddressSpace& memory,
+void run_grid(const Program& program, const GridRun& launch, AddressSpace& memory,
               std::span<O* const> observers) {
     GridState grid;
     run_workers(launch, grid,

@@ -11,7 +11,7 @@
 
 namespace coalesce::sim {
 
-uint32_t worker_count(const Launch& launch) {
+uint32_t worker_count(const GridRun& launch) {
     // Each call of hardware_concurrency() reads a file of the system.
     static const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
     const uint32_t workers = launch.workers ? launch.workers : cores;

@@ -63,6 +63,6 @@ struct Engine {
 
 // Returns the number of host threads of a launch: launch.workers, or one per core if launch.workers
 // is 0. A launch never gets more host threads than it has blocks (or clusters of blocks).
-[[nodiscard]] uint32_t worker_count(const Launch& launch);
+[[nodiscard]] uint32_t worker_count(const GridRun& launch);
 
 }  // namespace coalesce::sim

@@ -41,7 +41,7 @@ uint32_t reciprocal(uint32_t extent) {
 
 }  // namespace
 
-MachineConstants machine_constants(const Program& program, const Launch& launch) {
+MachineConstants machine_constants(const Program& program, const GridRun& launch) {
     const MachineCode& code = *program.machine;
     MachineConstants made;
     made.constants = program.constants;

@@ -168,9 +168,9 @@ struct FaultText {
 void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t bytes,
                         const uint64_t* addresses);
 
-// Provides data for a read outside all buffers, if Launch::outside_reads allows the read. Where the
-// read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. The data are
-// valid until the next call in this thread. Returns false if the read is a fault.
+// Provides data for a read outside all buffers, if GridRun::outside_reads allows the read. Where
+// the read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. The data
+// are valid until the next call in this thread. Returns false if the read is a fault.
 [[nodiscard]] bool read_outside(const Warp& warp, const Op& op, Access access, LaneMask outside,
                                 const uint64_t* addresses, std::byte** data);
 

@@ -222,7 +222,7 @@ struct Cluster {
 
 // Returns where the system's part of shared memory is that the kernel accesses
 // (Program::system_shared_bytes), from the start of the kernel's own shared memory.
-inline uint32_t system_shared_offset(const Program& program, const Launch& launch) {
+inline uint32_t system_shared_offset(const Program& program, const GridRun& launch) {
     return round_up(program.shared_bytes + launch.shared_bytes, 16);
 }
 
@@ -240,7 +240,7 @@ struct RowWords {
 // The state of one block.
 struct Block {
     const Program* program = nullptr;
-    const Launch* launch = nullptr;
+    const GridRun* launch = nullptr;
     AddressSpace* memory = nullptr;
     const Announcements* announce = nullptr;  // the interface to the observer; see observer.hpp
     void* observer = nullptr;

@@ -1,6 +1,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from coalesce.launch.launch import Launch
+
 _Triple: TypeAlias = tuple[int, int, int]
 
 class Nvrtc:
@@ -85,9 +87,7 @@ class PlannedCall:
     ) -> None: ...
     def to_device(self, array: int, at: int, place: int, bytes: int) -> None: ...  # noqa: A002
     def to_host(self, array: int, at: int, place: int, bytes: int) -> None: ...  # noqa: A002
-    def launch(
-        self, function: Function, grid: _Triple, block: _Triple, shared: int, arguments: list[Any]
-    ) -> None: ...
+    def launch(self, function: Function, launch: Launch, arguments: list[Any]) -> None: ...
     def run(self, arrays: tuple[Any, ...], waiting: Callable[[], None]) -> None: ...
     def enqueue(self, addresses: list[int]) -> None: ...
 
@@ -139,9 +139,7 @@ def driver_status() -> Any: ...
 def needed_driver(major: int, /) -> str: ...
 def enough_runs(times_ms: Sequence[float]) -> bool: ...
 def spread(times_ms: Sequence[float]) -> float: ...
-def admit(
-    function: Function, grid: _Triple, block: _Triple, shared: int, cooperative: bool = False
-) -> None: ...
+def admit(function: Function, launch: Launch) -> None: ...
 def tensor_map(
     address: int,
     element: str,
@@ -150,34 +148,16 @@ def tensor_map(
     box: tuple[int, int],
     swizzled: bool,
 ) -> bytes: ...
-def launch(
-    function: Function,
-    grid: _Triple,
-    block: _Triple,
-    shared: int,
-    values: Any,
-    stream: int = 0,
-    cooperative: bool = False,
-) -> None: ...
+def launch(function: Function, launch: Launch, values: Any, stream: int = 0) -> None: ...
 def time(
-    function: Function,
-    grid: _Triple,
-    block: _Triple,
-    shared: int,
-    values: Any,
-    stream: int,
-    runs: int,
-    cooperative: bool = False,
+    function: Function, launch: Launch, values: Any, stream: int, runs: int
 ) -> tuple[float, float, int]: ...
 def bound(launchers: dict[Any, Any], key: Any, make: Callable[[Any], Any], /) -> Any: ...
 def launcher(
     function: Function,
-    grid: _Triple,
-    block: _Triple,
-    shared: int,
+    launch: Launch,
     parameters: Sequence[tuple[str, Any]],
     fallback: Callable[..., Any],
-    stream: int | None = None,
 ) -> Any: ...
 def register_numpy_scalar(type: type[Any], name: str, /) -> None: ...  # noqa: A002
 def register_device_array(type: type[Any], /) -> None: ...  # noqa: A002

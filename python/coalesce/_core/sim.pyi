@@ -3,6 +3,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coalesce.launch.launch import Launch
+
 class Buffer:
     def __init__(
         self,
@@ -172,9 +174,7 @@ class SimulatedModule:
     def launch(
         self,
         entry: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
+        launch: Launch,
         arguments: Sequence[
             Buffer | bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
         ],
@@ -190,15 +190,12 @@ class SimulatedModule:
         registers: int = 0,
         caches: bool = False,
         first_rounds: int = 0,
-        cooperative: bool = False,
         outside_reads: bool = False,
     ) -> LaunchResult: ...
     def step(
         self,
         entry: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
+        launch: Launch,
         arguments: Sequence[
             Buffer | bytes | tuple[int, bytes] | tuple[bytes, list[tuple[int, int]]]
         ],
@@ -207,7 +204,6 @@ class SimulatedModule:
         most_events: int = 100_000,
         gpu: str = "h200",
         registers: int = 0,
-        cooperative: bool = False,
     ) -> Stepping: ...
     def exchanges(self, entry: str) -> list[int]: ...
     def spaces_ordered_by_atomics(self, entry: str) -> list[str]: ...

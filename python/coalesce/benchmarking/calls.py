@@ -28,6 +28,7 @@ from coalesce.catalogue import BEST
 from coalesce.catalogue.reference import Reference
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.launch.kernel import BaseKernel
+from coalesce.launch.launch import Launch
 
 Array = np.ndarray[Any, Any]
 # Returns the context manager in which the calls of a library are made.
@@ -415,15 +416,16 @@ def _launches(device: Device, libraries: Collection[str | None]) -> dict[str, Ti
         )
 
     # Both of these rows make many launches in one call.
-    many, function = _LAUNCHES_PER_CALL, kernel.module.function(device, kernel.entry)
+    many = _LAUNCHES_PER_CALL
+    one = Launch.of(kernel, 1, THREADS)
     planned = cuda.PlannedCall(device.ordinal, 1, "nothing")
     for _ in range(many):
-        planned.launch(function, (1, 1, 1), (THREADS, 1, 1), 0, [(0, 0), (1, 0), size.tobytes()])
+        planned.launch(one.function, one, [(0, 0), (1, 0), size.tobytes()])
     addresses = [array.__cuda_array_interface__["data"][0] for array in (x, y)]
     values = [*(address.to_bytes(8, "little") for address in addresses), size.tobytes()]
     graph = cuda.Graph(device.ordinal)
     for _ in range(many):
-        cuda.launch(function, (1, 1, 1), (THREADS, 1, 1), 0, values, graph.stream)
+        cuda.launch(one.function, one, values, graph.stream)
     graph.finish()
     calls["from_cpp"] = launch(lambda: planned.enqueue(addresses), launches=many)
     calls["graph"] = launch(graph.launch, launches=many)

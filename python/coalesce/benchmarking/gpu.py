@@ -54,9 +54,7 @@ def launches(
     alive: list[Any] = []  # the functions hold this list, and so the arrays
 
     def launcher(launch: Launch, _variant: ops.Variant) -> LaunchRecord:
-        function, values = on_gpu.admitted(launch), on_gpu.values_of(launch)
-        step = (function, launch.grid, launch.block, launch.shared_bytes, values)
-        alive.append(launch)
+        step = (on_gpu.admitted(launch), launch, on_gpu.values_of(launch))
         calls.append((launch.kernel.name, partial(_enqueue, step, alive)))
         return LaunchRecord(source="measured", device=launch.device.name)
 
@@ -64,7 +62,7 @@ def launches(
     return calls
 
 
-def _enqueue(step: tuple[Any, Any, Any, int, Any], _alive: Any, stream: int) -> None:
+def _enqueue(step: tuple[Any, Launch, list[bytes]], _alive: Any, stream: int) -> None:
     cuda.launch(*step, stream)
 
 

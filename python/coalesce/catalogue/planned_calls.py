@@ -291,7 +291,7 @@ class _Planner:
                 arguments.append(self._place(value))
             else:
                 arguments.append(value)
-        step = function, launch.grid, launch.block, launch.shared_bytes, arguments
+        step = function, launch, arguments
         self._steps.append(("launch", step))
         return LaunchRecord(source="measured", device=self._device.name)
 

@@ -85,18 +85,16 @@ def run(
         h2d_ms = 1e3 * (time.perf_counter() - started)
 
         values = values_of(launch, staged)
-        step = (function, launch.grid, launch.block, launch.shared_bytes, values, stream)
+        step = (function, launch, values, stream)
         kernel_ms, spread, done = 0.0, 0.0, 0
-        cuda.launch(*step, cooperative=launch.cooperative)
+        cuda.launch(*step)
         staged.textures.read_back(stream)
         if runs is not None:
             # The first launch has computed the result. The kernel is now launched again to time it,
             # and this may change the arrays. So the result is saved here and restored afterwards.
             saved = _SavedArrays(gpu, launch, staged, stream)
             wait()
-            kernel_ms, spread, done = cuda.time(
-                *step, 0 if runs == "auto" else runs, cooperative=launch.cooperative
-            )
+            kernel_ms, spread, done = cuda.time(*step, 0 if runs == "auto" else runs)
             saved.restore()
 
         written = [h for h in hosts if h.written and h.array.size]
@@ -139,7 +137,7 @@ def admitted(launch: Launch) -> Any:
             "kernel.launch(grid, block, ..., cooperative=True)"
         )
     function = launch.function
-    cuda.admit(function, launch.grid, launch.block, launch.shared_bytes, launch.cooperative)
+    cuda.admit(function, launch)
     return function
 
 

@@ -341,10 +341,8 @@ class BaseKernel:
         slow = functools.partial(self._call, launch)
         if self._device.kind != "cuda":
             return slow
-        function = gpu.admitted(launch)
         parameters = [_for_launcher(p) for p in self.signature.parameters]
-        extents = launch.grid, launch.block, launch.shared_bytes
-        return cuda.launcher(function, *extents, parameters, slow, launch.stream)
+        return cuda.launcher(gpu.admitted(launch), launch, parameters, slow)
 
     def _call(self, launch: Launch, *arguments: Any, **named: Any) -> None:
         if named:

@@ -63,9 +63,7 @@ def simulate(
     """
     return (program or launch.program).launch(
         entry or launch.kernel.entry,
-        launch.grid,
-        launch.block,
-        launch.shared_bytes,
+        launch,
         _packed(launch.arguments, undefined),
         **_options(launch, options),
     )
@@ -86,9 +84,7 @@ def step(
     """
     return (program or launch.program).step(
         entry or launch.kernel.entry,
-        launch.grid,
-        launch.block,
-        launch.shared_bytes,
+        launch,
         _packed(launch.arguments),
         number,
         **_options(launch, options),
@@ -99,7 +95,6 @@ def _options(launch: Launch, options: Mapping[str, Any]) -> dict[str, Any]:
     kernel = launch.kernel
     return {
         "instruction_limit": kernel.instruction_limit or 0,
-        "cooperative": launch.cooperative,
         **kernel.module.model_options(launch.device, kernel.entry),
         **options,
     }

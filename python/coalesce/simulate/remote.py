@@ -134,7 +134,6 @@ def run_blocks(
         workers=1,
         blocks=blocks,
         exemplars=exemplars,
-        cooperative=False,  # the blocks do not wait for each other
     )
     assert result.counts is not None
     return result.counts, result.events, result.memory
@@ -153,7 +152,8 @@ def _shipped(launch: Launch) -> Shipped:
         for a in launch.arguments
     ]
     return Shipped(
-        replace(launch, kernel=compiled, passed=None, arguments=arguments),
+        # the blocks do not wait for each other
+        replace(launch, kernel=compiled, cooperative=False, passed=None, arguments=arguments),
         launch.copies(),
         tuple((v[0], program.read_variable(v[0])) for v in program.variables()),
     )

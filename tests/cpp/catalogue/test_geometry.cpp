@@ -11,14 +11,14 @@
 namespace coalesce::catalogue {
 namespace {
 
-uint64_t threads(const Extent3& e) { return uint64_t(e.x) * e.y * e.z; }
+uint64_t threads(const Dim3& e) { return uint64_t(e.x) * e.y * e.z; }
 
 // The number of rows and columns that the threads of a launch cover.
 struct Reach {
     uint64_t rows, cols;
 };
 
-Reach reach(GeometryFunction geometry, const LaunchGeometry& l, const Shape& s) {
+Reach reach(GeometryFunction geometry, const Launch& l, const Shape& s) {
     const uint64_t x = l.grid.x, y = uint64_t(l.grid.y) * l.grid.z;
     const uint32_t tile = s.tile;
     if (geometry == tiles_rows_on_x || geometry == tiles_flat_block) return {x * tile, y * tile};
@@ -78,7 +78,7 @@ TEST(Geometry, CoversEveryShapeWithinTheLimits) {
                 for (const uint32_t tile :
                      v.tiles.empty() ? none : std::vector(v.tiles.begin(), v.tiles.end())) {
                     const Shape shape{rows, cols, tile, 4};
-                    const LaunchGeometry l = v.geometry(shape);
+                    const Launch l = v.geometry(shape);
                     const auto [reached_rows, reached_cols] = reach(v.geometry, l, shape);
                     EXPECT_GE(reached_rows, rows) << v.operation << ' ' << v.name;
                     EXPECT_GE(reached_cols, cols) << v.operation << ' ' << v.name;
@@ -100,9 +100,9 @@ TEST(Geometry, CoversEveryShapeWithinTheLimits) {
 }
 
 TEST(Geometry, FoldsRowsBeyondTheYAxisOntoZ) {
-    const LaunchGeometry l = tiles_columns_on_x({65536ull * 32, 32, 32, 4});
-    EXPECT_EQ(l.grid, (Extent3{1, 32768, 2}));
-    EXPECT_EQ(tiles_columns_on_x({65535ull * 32, 32, 32, 4}).grid, (Extent3{1, 65535, 1}));
+    const Launch l = tiles_columns_on_x({65536ull * 32, 32, 32, 4});
+    EXPECT_EQ(l.grid, (Dim3{1, 32768, 2}));
+    EXPECT_EQ(tiles_columns_on_x({65535ull * 32, 32, 32, 4}).grid, (Dim3{1, 65535, 1}));
 }
 
 TEST(Geometry, DynamicSharedMemoryDependsOnTheElementSize) {

@@ -380,19 +380,19 @@ TEST(Launch, WaitingEndsWithTheWorkOrTheTimeLimit) {
 
 TEST(Launch, RefusesImpossibleGeometries) {
     Function scale(device(), "image", "scale");
-    Geometry geometry;
+    coalesce::Launch geometry;
     geometry.block = {600, 1, 1};
     EXPECT_NE(message_of([&] { admit(scale, geometry); }).find("600 threads"), std::string::npos);
     geometry.block = {32, 1, 1};
-    geometry.dynamic_shared = 300000;
+    geometry.shared_bytes = 300000;
     EXPECT_NE(message_of([&] { admit(scale, geometry); }).find("232448"), std::string::npos);
-    geometry.dynamic_shared = 100000;
+    geometry.shared_bytes = 100000;
     EXPECT_NO_THROW(admit(scale, geometry));
 }
 
 TEST(Launch, CooperativeGridsMustFit) {
     Function scale(device(), "image", "scale");
-    Geometry geometry;
+    coalesce::Launch geometry;
     geometry.block = {64, 4, 2};  // 512 threads: four blocks fit on a multiprocessor
     geometry.grid = {132, 2, 2};
     geometry.cooperative = true;

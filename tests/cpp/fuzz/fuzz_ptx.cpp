@@ -38,8 +38,8 @@
 #include "analysis/trace/step.hpp"
 #include "errors.hpp"
 #include "fuzz/fuzz_main.hpp"
-#include "ptx/module.hpp"
 #include "fuzz/ptx_generator.hpp"
+#include "ptx/module.hpp"
 #include "sim/decode/registers.hpp"
 #include "sim/program/launch.hpp"
 #include "sim/program/program.hpp"
@@ -84,8 +84,8 @@ class Dice {
 
 // Returns a launch of a few blocks with a low limit on instructions. Most parameters are addresses
 // in the same 4 KB. The others are arbitrary numbers.
-sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address) {
-    sim::Launch launch;
+sim::GridRun launch_of(const sim::Program& program, Dice& dice, uint64_t address) {
+    sim::GridRun launch;
     launch.grid = {2, 1, 1};
     launch.block = {dice.below(2) ? 40u : 1 + dice.below(96), 1 + dice.below(2), 1};
     launch.shared_bytes = dice.below(4) ? 256 : dice.below(5000);
@@ -103,7 +103,7 @@ sim::Launch launch_of(const sim::Program& program, Dice& dice, uint64_t address)
 
 // Steps through the first block and calls each function that shows the state of a stepper.
 void step_through(const sim::Program& program, const sim::RegisterMap& registers,
-                  sim::Launch launch, sim::AddressSpace& memory, Dice& dice) {
+                  sim::GridRun launch, sim::AddressSpace& memory, Dice& dice) {
     analysis::Stepper stepper(program, registers, std::move(launch), memory, dice.below(2), 64);
     analysis::Until until;
     until.instructions.resize(program.instructions.size());
@@ -162,7 +162,7 @@ Left run_kernel(const ptx::Module& module, const ptx::Function& function, analys
     buffer.bytes = data.size();
     buffer.host = data.data();
     const uint64_t address = memory.add(buffer);
-    sim::Launch launch = launch_of(program, dice, address);
+    sim::GridRun launch = launch_of(program, dice, address);
     if (how == Purpose::step) {
         step_through(program, registers, std::move(launch), memory, dice);
         return std::nullopt;

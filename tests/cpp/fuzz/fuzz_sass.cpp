@@ -171,7 +171,7 @@ std::vector<std::byte> run_kernel(const sass::Listing& listing, bool counted) {
     in.bytes = out.bytes = data.size() / 2;
     in.host = data.data(), out.host = data.data() + data.size() / 2;
     const uint64_t addresses[] = {space.add(in), space.add(out)};
-    sim::Launch& launch = request.launch;
+    sim::GridRun& launch = request.launch;
     launch.grid = {2, 1, 1};
     launch.block = {40, 1, 1};
     launch.shared_bytes = 256;

@@ -90,7 +90,7 @@ inline std::vector<Results> run_machine(
     result.host = reinterpret_cast<std::byte*>(out.data());
     const uint64_t addresses[] = {space.add(in), space.add(result)};
     if (prepare) prepare(space);
-    sim::Launch launch;
+    sim::GridRun launch;
     launch.shared_bytes = shared_bytes;
     launch.block = {uint32_t(inputs.size()), 1, 1};
     launch.workers = 1;

@@ -83,7 +83,7 @@ inline std::vector<uint64_t> run_module(const ptx::Module& module, std::vector<W
     result.bytes = out.size() * sizeof(uint64_t);
     result.host = reinterpret_cast<std::byte*>(out.data());
     const uint64_t addresses[] = {space.add(in), space.add(result), inputs.size()};
-    Launch launch;
+    GridRun launch;
     launch.block = {uint32_t(inputs.size()), 1, 1};
     launch.workers = 1;
     launch.parameters.resize(program.parameter_bytes);

@@ -96,7 +96,7 @@ TEST(Observers, GetTheirEventsInOrder) {
     buffer.bytes = data.size();
     buffer.host = data.data();
     const uint64_t address = space.add(buffer);
-    Launch launch;
+    GridRun launch;
     launch.block = {64, 1, 1};
     launch.workers = 1;
     launch.parameters.resize(program.parameter_bytes);

@@ -54,7 +54,7 @@ Outcome run_as(const ptx::Module& module) {
     AddressSpace space;
     const uint64_t addresses[] = {space.add(data) + words * 2, space.add(out),
                                   uint64_t{1} | uint64_t{12} << 32};
-    Launch launch;
+    GridRun launch;
     launch.block = {threads, 1, 1};
     launch.workers = 1;
     launch.instruction_limit = 20000;

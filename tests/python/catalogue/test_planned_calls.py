@@ -76,9 +76,7 @@ class SimulatedCall:
     def _launch(
         self,
         kernel: BaseKernel,
-        grid: Any,
-        block: Any,
-        shared: int,
+        launch: Launch,
         arguments: list[Any],
         arrays: Sequence[np.ndarray] = (),
     ) -> None:
@@ -92,7 +90,7 @@ class SimulatedCall:
                 dtype = np.dtype(parameter.accepted[0])
                 end = (memory.size - at) // dtype.itemsize * dtype.itemsize
                 values.append(memory[at : at + end].view(dtype))
-        Launch(kernel, GPU, grid, block, shared).bind(values, SIMULATED["sim:a100"]).run()
+        launch.bind(values, SIMULATED["sim:a100"]).run()
 
 
 class FakeGpuArray:

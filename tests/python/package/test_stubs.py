@@ -9,6 +9,7 @@ import pytest
 
 import coalesce
 from coalesce import _core
+from coalesce.launch.launch import Launch
 
 STUBS = Path(coalesce.__file__).parent / "_core"
 
@@ -45,7 +46,8 @@ def test_stub_names(area):
 def test_unknown_and_wrong_options_of_a_launch():
     text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"
     launch = _core.sim.SimulatedModule(text).launch
-    geometry = ("k", (1, 1, 1), (32, 1, 1), 0, [])
+    kernel = coalesce.Kernel(text, device="sim")
+    geometry = ("k", Launch.of(kernel, 1, 32), [])
     launch(*geometry, workers=1)
     with pytest.raises(TypeError, match="unknown argument `nonsense`"):
         launch(*geometry, workers=1, nonsense=1)
