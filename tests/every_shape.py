@@ -18,7 +18,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,10 +200,20 @@ def call(number: int, device: str = "sim") -> Call:
         options["alpha"], options["beta"] = draw.choice([1, 1, 0, -0.5]), draw.choice([0, 0, 1, 2])
         if not options["beta"] and draw.random() < 0.5:
             del arrays["c"]
-    layouts = {name: draw.choice([*LAYOUTS, *ON_DEVICE]) for name in arrays}
-    out = draw.choice(["", "", "same", *OUT_LAYOUTS, *ON_DEVICE])
+    layouts = {name: draw.choice(_possible(LAYOUTS, array.dtype)) for name, array in arrays.items()}
+    out = draw.choice(["", "", "same", *_possible(OUT_LAYOUTS, types["out"])])
     check = device == "sim" and draw.random() < 0.25
     return Call(number, variant, arrays, layouts, out, types["out"], options, check)
+
+
+def _possible(layouts: Mapping[str, Any], dtype: Any) -> list[str]:
+    """Return the layouts, also those on the device, that arrays of this dtype can have.
+
+    NumPy cannot swap the bytes of bfloat16, and arrays on the device hold only NumPy's own types.
+    """
+    if bfloat16 is not None and dtype == bfloat16:
+        return [layout for layout in layouts if layout != "other byte order"]
+    return [*layouts, *ON_DEVICE]
 
 
 def problem(call: Call, device: str = "sim") -> str:
@@ -222,7 +232,7 @@ def problem(call: Call, device: str = "sim") -> str:
     ).exact
     if exact.dtype == np.float64:
         exact = exact.astype(np.float32)  # exact, and bfloat16 is rounded only once
-    exact = exact.astype(call.out_dtype)
+    unrounded, exact = exact, exact.astype(call.out_dtype)
 
     layouts, out = call.layouts, None
     if call.out == "same":
@@ -236,6 +246,8 @@ def problem(call: Call, device: str = "sim") -> str:
         made["out"] = _laid_out(np.full_like(exact, FILL, order="C"), call.out, device)
     if out is not None:
         options["out"] = made[out][0]
+    elif call.variant.name == "bf16":
+        exact = unrounded.astype(np.float32)
     options[operation.choice] = call.variant.name
 
     found = ""

@@ -339,24 +339,29 @@ def values_of(launch: Launch, staged: _Staged | None = None) -> list[bytes]:
     `staged` has the addresses on the GPU to which the NumPy arrays were copied. It may be None if
     no argument is a NumPy array.
     """
-    names = [parameter.name for parameter in launch.kernel.signature.parameters]
-
-    def value_of(argument: Argument) -> bytes:
-        if isinstance(argument, bytes):
-            return argument
-        if isinstance(argument, TensorMap):
-            matrix = value_of(launch.arguments[names.index(argument.of)])
-            return argument.encoded(int.from_bytes(matrix, "little"))
-        if isinstance(argument, PackedStructure):
-            behind = {n: value_of(launch.arguments[n]) for _, n in argument.pointers}
-            return argument.filled(behind)
-        if isinstance(argument, HostArray):
-            assert staged is not None
-            return staged.value(argument).to_bytes(8, "little")
-        return argument.address.to_bytes(8, "little")
-
     # the arrays behind pointers in structures follow
-    return [value_of(argument) for argument in launch.arguments[: len(names)]]
+    parameters = len(launch.kernel.signature.parameters)
+    return [_value_of(argument, launch, staged) for argument in launch.arguments[:parameters]]
+
+
+# This function is not nested in values_of(). A nested function that calls itself is in a cycle of
+# references, which would keep the memory of `staged` until the garbage collector runs.
+def _value_of(argument: Argument, launch: Launch, staged: _Staged | None) -> bytes:
+    if isinstance(argument, bytes):
+        return argument
+    if isinstance(argument, TensorMap):
+        names = [parameter.name for parameter in launch.kernel.signature.parameters]
+        matrix = _value_of(launch.arguments[names.index(argument.of)], launch, staged)
+        return argument.encoded(int.from_bytes(matrix, "little"))
+    if isinstance(argument, PackedStructure):
+        pointers = (n for _, n in argument.pointers)
+        return argument.filled(
+            {n: _value_of(launch.arguments[n], launch, staged) for n in pointers}
+        )
+    if isinstance(argument, HostArray):
+        assert staged is not None
+        return staged.value(argument).to_bytes(8, "little")
+    return argument.address.to_bytes(8, "little")
 
 
 def _memory(host: HostArray) -> tuple[int, int]:

@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import coalesce
+from coalesce.compile import runtime_library
 
-DRIVER = Path(coalesce.__file__).with_name("libcudart.so")
+DRIVER = runtime_library.library()
 
 SCRIPT = """
 import sys
