@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace coalesce {
 
@@ -44,16 +46,59 @@ struct UnsupportedInstruction : Error {
     using Error::Error;
 };
 
-// A launch that cannot start because of its geometry, arguments or resources. Or a launch that
-// cannot continue, for example because of a failed assert or the instruction limit.
+// A launch that cannot start because of its geometry, arguments or resources, or that cannot
+// continue (KernelFault).
 struct LaunchError : Error {
     using Error::Error;
 };
 
+// A launch whose blocks need more registers than a multiprocessor of the GPU has.
+struct OutOfRegisters : LaunchError {
+    using LaunchError::LaunchError;
+};
+
+// A launch whose clusters do not fit the grid, the kernel or the GPU.
+struct InvalidCluster : LaunchError {
+    using LaunchError::LaunchError;
+};
+
+// Why a running kernel cannot continue. cudart/state/launches.cpp has the error code that a GPU
+// returns for each reason.
+enum class Fault : uint8_t {
+    // An access to memory that is not possible.
+    outside,
+    misaligned,
+    read_only,
+    // Other reasons.
+    stack_overflow,
+    no_function,          // a call or jump to an address that is not one of code
+    no_object,            // there is no texture or surface object with this handle
+    assertion,            // assert() failed
+    trap,                 // __trap()
+    illegal_instruction,  // wrong operands, for which a GPU returns this error
+    misuse,               // other wrong use of an instruction
+    instruction_limit,
+    deadlock,
+};
+
+// A running kernel that cannot continue, for another reason than an access to memory.
+struct KernelFault : LaunchError {
+    KernelFault(Fault fault, const std::string& message) : LaunchError(message), fault(fault) {}
+    Fault fault;
+    uint64_t handle = 0;  // no_object: the handle
+};
+
+// The kernel was stopped because it executed more instructions than the launch allows.
+struct InstructionLimit : KernelFault {
+    explicit InstructionLimit(const std::string& message)
+        : KernelFault(Fault::instruction_limit, message) {}
+};
+
 // No thread of a block can continue: only some threads reach a barrier, or lanes of a warp wait
 // for others that never arrive.
-struct Deadlock : LaunchError {
-    Deadlock(const std::string& message, bool of_warp) : LaunchError(message), of_warp(of_warp) {}
+struct Deadlock : KernelFault {
+    Deadlock(const std::string& message, bool of_warp)
+        : KernelFault(Fault::deadlock, message), of_warp(of_warp) {}
     bool of_warp;
 };
 
@@ -65,7 +110,12 @@ struct DeviceUnavailable : Error {
 
 // A load or store outside every buffer, misaligned, or into read-only memory.
 struct MemoryFault : Error {
-    using Error::Error;
+    MemoryFault(Fault fault, const std::string& message, std::string array = {},
+                std::optional<uint64_t> address = {})
+        : Error(message), fault(fault), array(std::move(array)), address(address) {}
+    Fault fault;
+    std::string array;                // the array that the message names, if it names one
+    std::optional<uint64_t> address;  // the address in global memory; empty for other spaces
 };
 
 }  // namespace coalesce

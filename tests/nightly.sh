@@ -3,9 +3,10 @@
 # UndefinedBehaviorSanitizer for ten minutes each, the simulator's tests with every instruction set
 # under the same sanitizers, launches beside launches under ThreadSanitizer and, where the package is
 # installed, 5,000 wrong calls, the variables of 1,000 stepped kernels, half an hour of calls with
-# every shape, 500 random files, half an hour of random kernels in all modes and a soak of
-# SOAK_MINUTES (60). Then the tests of tests/versions.sh with every Python that is installed. Each
-# ends after a time by the clock, so that a hang is found, too. The last lines are the report;
+# every shape, half an hour of misuses of CUDA's API, 500 random files, half an hour of random kernels
+# in all modes and a soak of SOAK_MINUTES (60). Then the tests of tests/versions.sh with every Python
+# that is installed. Each ends after a time by the clock, so that a hang is found, too. The last
+# lines are the report;
 # docs/reliability.md has those of the last run.
 #
 #   tests/nightly.sh [SECONDS] [SEED] [FOLDER]
@@ -53,6 +54,7 @@ if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
     run 3600 python tests/stepped_kernels.py --count 1000 --first "${seed}0000"
     run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"
+    run 2400 coalesce run tests/error_codes.cu --option=-lcuda -- 1800 "$seed"
     run 3600 python tests/random_files.py --first "${seed}000" --count 500
     run 2100 python tests/typed_kernels.py --ends --seconds 1800 --first "${seed}00000" --count 100000
     minutes=${SOAK_MINUTES:-60}

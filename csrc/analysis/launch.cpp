@@ -119,7 +119,7 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
                ")";
     };
     const auto refuse = [&](const std::string& why) {
-        throw LaunchError(program.kernel + ": " + why);
+        throw InvalidCluster(program.kernel + ": " + why);
     };
     const bool asked = launch.cluster.count() > 1;
     if (program.cluster[0]) {
@@ -153,6 +153,19 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
         for (uint64_t rank = 0; any && rank < size; ++rank) whole.push_back(block(rank));
     }
     launch.blocks = std::move(whole);
+}
+
+// Throws if a multiprocessor does not have enough registers for a block.
+void check_registers(const sim::Program& program, const LaunchRequest& request) {
+    const auto threads = uint32_t(request.launch.block.count());
+    const uint32_t most = model::most_threads(request.registers);
+    if (threads <= most) return;
+    throw OutOfRegisters(
+        program.kernel + " uses " + std::to_string(request.registers) +
+        " registers per thread, and a multiprocessor has " + std::to_string(model::registers) +
+        ": a block can have at most " + std::to_string(most) + " threads, but the launch has " +
+        std::to_string(threads) + ". Launch smaller blocks, or add __launch_bounds__(" +
+        std::to_string(threads) + ") to the kernel, so that the compiler uses fewer registers");
 }
 
 // Throws if a cooperative launch has too many blocks. It needs all of them on the GPU at once.
@@ -218,6 +231,7 @@ void prepare(const sim::Program& program, LaunchRequest& request) {
     sim::GridRun& launch = request.launch;
     prepare(program, *request.gpu, launch);
     choose_clusters(program, request);
+    check_registers(program, request);
     if (launch.cooperative) check_cooperative(program, request);
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
     if (request.first_rounds) {

@@ -16,7 +16,8 @@ void add_errors(py::module_& m) {
     py::register_exception<CompileError>(m, "CompileError", base);
     py::register_exception<PtxError>(m, "PtxError", base);
     py::register_exception<UnsupportedInstruction>(m, "UnsupportedInstruction", base);
-    py::register_exception<LaunchError>(m, "LaunchError", base);
+    auto launch = py::register_exception<LaunchError>(m, "LaunchError", base);
+    py::register_exception<InstructionLimit>(m, "InstructionLimit", launch);
     py::register_exception<DeviceUnavailable>(m, "DeviceUnavailable", base);
     py::register_exception<MemoryFault>(m, "MemoryFault", base);
     // This replaces pybind11's own translations, whose messages are only the names of types.

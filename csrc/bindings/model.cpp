@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "bindings/sim.hpp"
+#include "errors.hpp"
 #include "model/banks.hpp"
 #include "model/caches/tag_sets.hpp"
 #include "model/coalescing.hpp"
@@ -172,8 +173,11 @@ void add_model(py::module_ m) {
                 value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
             });
             const model::Gpu& g = gpu_named(gpu);
-            return as_dict(
-                model::modelled_time(g, model::occupancy(g, threads, registers, shared_bytes), w));
+            const model::Occupancy fits = model::occupancy(g, threads, registers, shared_bytes);
+            if (fits.blocks == 0)
+                throw LaunchError("a block does not fit on a multiprocessor: too many " +
+                                  std::string(fits.limit));
+            return as_dict(model::modelled_time(g, fits, w));
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         py::arg("work"), "The time model on counts from elsewhere, such as a recording.");

@@ -84,7 +84,6 @@ LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const 
     bool outside_reads = false;
     options.read("outside_reads", outside_reads);
     sim::OutsideReads reads;
-    reads.forbidden = [](uint64_t) { return false; };
     if (outside_reads) r.launch.outside_reads = &reads;
     py::object progress = py::none();
     options.read("progress", progress);

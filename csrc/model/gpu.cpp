@@ -73,6 +73,23 @@ std::span<const uint32_t> Gpu::carveouts_kb() const {
     return carveouts_75;
 }
 
+namespace {
+
+// Returns how many warps fit into the registers. A multiprocessor has four schedulers, and each
+// scheduler has a quarter of the registers. A warp belongs to one scheduler and can use only the
+// registers of this scheduler.
+uint32_t warps_in_registers(uint32_t registers_per_thread) {
+    const uint32_t a_warp = round_up(registers_per_thread * 32, register_unit);
+    return registers / schedulers / a_warp * schedulers;
+}
+
+}  // namespace
+
+uint32_t most_threads(uint32_t registers_per_thread) {
+    if (registers_per_thread == 0) return block_threads;
+    return std::min(block_threads, warps_in_registers(registers_per_thread) * 32);
+}
+
 Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thread,
                     uint32_t shared_bytes) {
     Occupancy o;
@@ -85,16 +102,10 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
         o.limit = name;
     };
     limit(gpu.warps / o.warps, "warps");
-    if (registers_per_thread) {
-        // A multiprocessor has four schedulers, and each scheduler has a quarter of the registers.
-        // A warp belongs to one scheduler and can use only the registers of this scheduler.
-        const uint32_t a_warp = round_up(registers_per_thread * 32, register_unit);
-        const uint32_t warps = registers / schedulers / a_warp * schedulers;
-        limit(warps / o.warps, "registers");
-    }
+    if (registers_per_thread)
+        limit(warps_in_registers(registers_per_thread) / o.warps, "registers");
     const uint32_t shared = round_up(shared_bytes, 128) + gpu.reserved_shared_bytes();
     if (shared) limit(gpu.shared_kb * 1024 / shared, "shared memory");
-    o.blocks = std::max(1u, o.blocks);
 
     // The driver chooses the smallest size of shared memory that is large enough for the blocks.
     uint32_t carveout = gpu.shared_kb;

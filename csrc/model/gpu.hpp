@@ -51,6 +51,8 @@ struct Gpu {
 
 inline constexpr uint32_t schedulers = 4;  // each issues one warp instruction per cycle
 inline constexpr uint32_t registers = 65536;
+inline constexpr uint32_t block_threads = 1024;     // the largest number of threads of a block
+inline constexpr uint32_t local_bytes = 512 << 10;  // local memory of a thread
 // Registers are allocated to a warp in multiples of this number.
 inline constexpr uint32_t register_unit = 256;
 
@@ -60,12 +62,16 @@ inline constexpr uint32_t register_unit = 256;
 
 // The number of blocks that a multiprocessor holds at once, and the memory that is left for L1.
 struct Occupancy {
-    uint32_t blocks = 0;  // blocks per multiprocessor
+    uint32_t blocks = 0;  // blocks per multiprocessor; 0 if not even one fits
     // what limits the number: "warps", "blocks", "registers" or "shared memory"
     const char* limit = "";
     uint32_t cache_bytes = 0;  // size of L1
     uint32_t warps = 0;        // warps per block
 };
+
+// Returns the largest number of threads of a block that uses this many registers per thread. If the
+// number of registers is 0, it is unknown and sets no limit.
+[[nodiscard]] uint32_t most_threads(uint32_t registers_per_thread);
 
 // Returns the occupancy for blocks of `threads` threads. If `registers_per_thread` is 0, the number
 // of registers is unknown and sets no limit.

@@ -48,12 +48,11 @@ sim::Program Lifter::lift() {
     describe_instructions();
     // If there is recursion or a call through a pointer, the depth of the stack is not known.
     program_.recursive = graph_.recursive();
-    program_.local_bytes = stack_bytes();
-    if (program_.recursive)
-        program_.local_bytes = std::max(program_.local_bytes, sim::unknown_depth_stack);
-    program_.local_end = program_.local_bytes;
+    program_.calls_pointers = graph_.through_pointers;
+    program_.local_bytes = program_.local_end = program_.least_stack = stack_bytes();
     for (uint32_t i = 0; i < code_.instructions.size(); ++i) lift_instruction(i);
     link();
+    sim::limit_stack(program_, sim::default_stack);
     return std::move(program_);
 }
 
@@ -202,8 +201,7 @@ void Lifter::describe_instructions() {
 }
 
 // Returns how many bytes of stack the code needs: the sum of all numbers by which its functions
-// decrease the stack pointer. This is enough if no function is recursive. If functions are
-// recursive or called through pointers, lift() uses at least sim::unknown_depth_stack.
+// decrease the stack pointer. This is enough if no function is recursive.
 uint32_t Lifter::stack_bytes() const {
     int64_t bytes = 0;
     for (const Instruction& in : code_.instructions) {
@@ -280,7 +278,7 @@ void Lifter::link() {
 
 // Returns the function that lifts an instruction, or null if the instruction is not known.
 Lifter::Lift Lifter::find(std::string_view opcode) {
-    static const std::map<std::string_view, Lift> table = [] {
+    static const auto& table = *new auto([] {
         const std::pair<Lift, std::vector<std::string_view>> rows[] = {
             {&Lifter::iadd3, {"IADD3", "UIADD3"}},
             {&Lifter::imad, {"IMAD", "UIMAD"}},
@@ -369,7 +367,7 @@ Lifter::Lift Lifter::find(std::string_view opcode) {
             for (const std::string_view opcode_of_row : opcodes)
                 lift_of.emplace(opcode_of_row, lift);
         return lift_of;
-    }();
+    }());
     const auto entry = table.find(opcode);
     return entry == table.end() ? nullptr : entry->second;
 }

@@ -31,12 +31,10 @@ uint32_t granule_bits(const sim::Program& program, Space space) {
     return uint32_t(std::countr_zero(std::bit_floor(shortest)));
 }
 
-// The word for an access in messages.
-const char* verb_of(const sim::InstructionInfo& in) {
-    const sim::Traits& traits = in.traits;
-    if (in.access == Access::async_copy) return "asynchronous copy";
-    if (traits.atomic) return "atomic update";
-    return in.access == Access::store ? "write" : "read";
+Access access_of(const sim::InstructionInfo& in) {
+    if (in.access == Access::async_copy) return in.access;
+    if (in.traits.atomic) return Access::atomic;
+    return in.access == Access::store ? Access::store : Access::load;
 }
 
 }  // namespace
@@ -66,7 +64,7 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& la
     const std::vector<bool> for_bit_field = loads_for_bit_fields(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::Traits& traits = program.instructions[i].traits;
-        instructions_.push_back({traits, verb_of(program.instructions[i]), copied[i],
+        instructions_.push_back({traits, access_of(program.instructions[i]), copied[i],
                                  before_compare_and_swap[i], update[i], for_bit_field[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct ArrayShape {
 // The properties of an instruction that the checker needs.
 struct CheckedInstruction {
     sim::Traits traits;
-    const char* verb = "";  // the word for the access in messages, such as "write"
+    sim::Access access = sim::Access::load;
     // A bit mask of the bytes that a lane reads only to store them elsewhere.
     uint16_t copied = 0;
     // True for a plain read of an address that the same thread then updates with compare-and-swap;
@@ -86,7 +87,7 @@ class CheckObserver {
     void call(const sim::Warp& w);
     void access(const sim::Warp& w, const sim::MemoryEvent& e);
     void fault(const sim::Warp& w, const sim::Op& op, sim::Access access, ptx::Space space,
-               sim::Fault fault, sim::LaneMask lanes, const uint64_t* addresses);
+               Fault fault, sim::LaneMask lanes, const uint64_t* addresses);
     void async_complete(const sim::Warp& w, const sim::AsyncCopy& copy, sim::LaneMask lanes);
     void fence(const sim::Warp& w, const sim::Op& op);
     void synchronized(const sim::Warp& w, const sim::Op& op);
@@ -99,7 +100,9 @@ class CheckObserver {
     // free, and to which no pointer exists any more.
     void lost_memory();
     // Called if an error ended the run. Reports this error.
-    void stopped(const std::string& message, FindingKind kind);
+    void stopped(const LaunchError& error, FindingKind kind);
+    // The first reason for which the kernel stops in a run without checks.
+    [[nodiscard]] std::optional<Fault> first_fault() const { return first_fault_; }
 
     [[nodiscard]] Findings& findings() { return findings_; }
     // Valid accesses that may be mistakes. They are in a list of their own, so that they do not
@@ -197,6 +200,7 @@ class CheckObserver {
     std::vector<BlockState*> free_states_;
     std::set<std::pair<uint32_t, uint32_t>> member_lines_;  // see follows_from_member()
     uint64_t faults_ = 0;
+    std::optional<Fault> first_fault_;
     bool has_barriers_ = false;
     std::map<std::pair<uint32_t, uint32_t>, bool> behind_;  // results of is_behind
 };
@@ -209,6 +213,8 @@ static_assert(sim::Observer<CheckObserver>);
 struct Checked {
     std::vector<Finding> findings;
     uint64_t left_out = 0;  // findings beyond the maximum number of groups
+    // The first reason for which the kernel stops in a run without checks.
+    std::optional<Fault> fault = {};
 };
 [[nodiscard]] Checked run_checked(const sim::Program& program, sim::GridRun launch,
                                   sim::AddressSpace& memory,

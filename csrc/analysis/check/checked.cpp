@@ -14,11 +14,12 @@ Checked run_checked(const sim::Program& program, sim::GridRun launch, sim::Addre
         sim::run_grid<CheckObserver>(program, launch, memory, observers);
         observer.lost_memory();
     } catch (const Deadlock& e) {
-        observer.stopped(e.what(), e.of_warp ? FindingKind::warp_mask : FindingKind::barrier);
+        observer.stopped(e, e.of_warp ? FindingKind::warp_mask : FindingKind::barrier);
     } catch (const LaunchError& e) {
-        observer.stopped(e.what(), FindingKind::stopped);
+        observer.stopped(e, FindingKind::stopped);
     }
-    Checked checked{observer.findings().finish(), observer.findings().left_out()};
+    Checked checked{observer.findings().finish(), observer.findings().left_out(),
+                    observer.first_fault()};
     for (Finding& note : observer.notes().finish()) checked.findings.push_back(std::move(note));
     return checked;
 }

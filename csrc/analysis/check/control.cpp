@@ -265,17 +265,20 @@ bool CheckObserver::is_behind(uint32_t op, uint32_t barrier_pc) const {
     return true;
 }
 
-void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space space,
-                          sim::Fault fault, LaneMask lanes, const uint64_t* addresses) {
+void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space space, Fault fault,
+                          LaneMask lanes, const uint64_t* addresses) {
     using enum FindingKind;
     const int lane = std::countr_zero(lanes);
     const uint64_t address = addresses[lane];
     const bool global = space == Space::global || space == Space::constant;
-    const FindingKind kind = fault == sim::Fault::misaligned  ? misaligned
-                             : fault == sim::Fault::read_only ? read_only
+    const FindingKind kind = fault == Fault::misaligned  ? misaligned
+                             : fault == Fault::read_only ? read_only
                              : global && sim::freed_memory(*w.block->memory, address)
                                  ? use_after_free
                                  : out_of_bounds;
+    const bool unnoticed = fault == Fault::outside && global && access == sim::Access::load &&
+                           sim::is_unnoticed_read(*w.block->memory, address);
+    if (!unnoticed && !first_fault_) first_fault_ = fault;
     const sim::Buffer* const nearest = global ? w.block->memory->nearest(address) : nullptr;
     const uint32_t array =
         nearest ? uint32_t(nearest - w.block->memory->buffers().data()) : no_array;
@@ -305,15 +308,14 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
                : space == Space::local ? "local"
                : global                ? "global"
                                        : "";
-    f->offset = int64_t(address);
-    if (nearest && text.detail.find('`') != std::string::npos) {
-        f->offset = int64_t(address - nearest->address);
-        f->array = nearest->name_at(f->offset);
-    }
-    f->first = actor(instructions_[op.pc].verb, w, op.pc, lane);
+    f->array = text.array;
+    f->offset = text.array.empty() ? int64_t(address) : text.offset;
+    if (global) f->address = address;
+    f->first = actor(sim::verb(instructions_[op.pc].access), w, op.pc, lane);
 }
 
 void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const sim::Misuse& wrong) {
+    if (!first_fault_) first_fault_ = wrong.array.empty() ? Fault::misuse : Fault::outside;
     if (!wrong.array.empty()) return outside_member(w, op, lane, wrong);
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::heap, op.pc, op.pc, no_array, fresh);
@@ -372,11 +374,15 @@ void CheckObserver::lost_memory() {
     }
 }
 
-void CheckObserver::stopped(const std::string& message, FindingKind kind) {
+void CheckObserver::stopped(const LaunchError& error, FindingKind kind) {
     Finding f;
     f.kind = kind;
     f.count = 1;
-    std::tie(f.title, f.details) = split(message);
+    std::tie(f.title, f.details) = split(error.what());
+    if (const auto* const fault = dynamic_cast<const KernelFault*>(&error)) {
+        if (!first_fault_) first_fault_ = fault->fault;
+        f.address = fault->handle;
+    }
     findings_.add(std::move(f));
 }
 

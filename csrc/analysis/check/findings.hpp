@@ -55,6 +55,9 @@ struct Finding {
     std::string array;  // empty if the access is outside all arrays
     std::vector<int64_t> index;
     int64_t offset = 0;  // bytes from the start of the array
+    // The address in global memory of an access that is not possible, or the handle of a texture
+    // or surface object that does not exist. Otherwise 0.
+    uint64_t address = 0;
     uint32_t bytes = 0;  // bytes of the access
     Actor first, second;
     uint64_t count = 0;

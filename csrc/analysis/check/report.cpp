@@ -70,7 +70,7 @@ void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes,
     if (!f || !fresh) return;
     // Addresses of shared memory have 32 bits: an address before its start is a very large number.
     const int64_t offset = int32_t(uint32_t(address - variable.address));
-    const std::string verb = instructions_[pc].verb;
+    const std::string verb = sim::verb(instructions_[pc].access);
     f->title = verb + " of " + std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") +
                (offset < 0 ? " before the start of `" : " past the end of `") + variable.name + "`";
     std::string detail = sim::describe(variable) + ", in shared memory; the address is that of " +
@@ -98,7 +98,7 @@ void CheckObserver::check_parameter(const Warp& w, const sim::MemoryEvent& e) {
         Finding* const f = findings_.group(FindingKind::out_of_bounds, e.pc, e.pc,
                                            (1u << 22) + uint32_t(number), fresh);
         if (!f || !fresh) return;
-        const std::string verb = instructions_[e.pc].verb;
+        const std::string verb = sim::verb(instructions_[e.pc].access);
         f->title = verb + " of " + std::to_string(e.bytes) + (e.bytes == 1 ? " byte" : " bytes") +
                    (offset < 0 ? " before the start of " : " past the end of ") + "parameter " +
                    std::to_string(number + 1) + " of the kernel";
@@ -218,10 +218,10 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
         return;
     const BlockOrder& order = at.block.order;
     const CheckedInstruction& was = instructions_[then.pc];
-    const bool copying = std::strcmp(was.verb, "asynchronous copy") == 0;
+    const bool copying = was.access == Access::async_copy;
     const bool here = then.block == at.me.block, same_warp = here && then.warp == at.me.warp;
     const bool stores = both_write && at.event.access == Access::store && at.event.op->mover &&
-                        std::strcmp(was.verb, "write") == 0;
+                        was.access == Access::store;
     const bool at_once = stores && same_instruction(at, then, lane_then);
     const bool equal = stores && same_value(at, lane_then, at_once);
     const bool lockstep =
@@ -239,7 +239,8 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     f->warning = kind != FindingKind::race;
     describe_place(*f, at);
     const std::string place = name_of_place(at);
-    const std::string pair = with_article(was.verb) + " and " + with_article(at.instruction.verb);
+    const std::string pair = with_article(sim::verb(was.access)) + " and " +
+                             with_article(sim::verb(at.instruction.access));
     const std::string values = equal ? "the same value" : "different values";
     if (at_once) {
         f->title = "lanes of one warp write " + values + " to " + place + " in one instruction";
@@ -251,8 +252,8 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     } else {
         f->title = "data race on " + place + ": " + pair + " are not ordered";
     }
-    f->first = actor(was.verb, then, lane_then);
-    f->second = actor(at.instruction.verb, at.me, at.lane);
+    f->first = actor(sim::verb(was.access), then, lane_then);
+    f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 
     auto& details = f->details;
     if (was.update && was.update == at.instruction.update) {
@@ -298,7 +299,7 @@ void CheckObserver::uninitialized(const Place& at) {
     if (!f || !fresh) return;
     describe_place(*f, at);
     f->title = "read of " + name_of_place(at) + " before anything was written to it";
-    f->first = actor(at.instruction.verb, at.warp, at.event.pc, int(at.lane));
+    f->first = actor(sim::verb(at.instruction.access), at.warp, at.event.pc, int(at.lane));
 }
 
 void CheckObserver::outside_view(const Place& at, uint64_t first) {
@@ -311,11 +312,11 @@ void CheckObserver::outside_view(const Place& at, uint64_t first) {
     describe_place(*f, there);
     const sim::Buffer& array = *array_of(at);
     const sim::Buffer::Part& view = *array.part_at(int64_t(first));
-    f->title = std::string(at.instruction.verb) + " of " + name_of_place(there) +
+    f->title = std::string(sim::verb(at.instruction.access)) + " of " + name_of_place(there) +
                ", which is outside the view `" + view.name + "`";
     f->details.push_back("this is valid: the kernel may access the whole array of a view");
     f->details.push_back("to make it an error, pass coalesce.pointer(view, 0)");
-    f->first = actor(at.instruction.verb, at.me, at.lane);
+    f->first = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 
 void CheckObserver::stale(const Place& at, const Stamp& then) {
@@ -329,8 +330,8 @@ void CheckObserver::stale(const Place& at, const Stamp& then) {
     f->details.push_back(
         "the compiler treats the array as read-only (const __restrict__ or "
         "__ldg), so the cache may return an old value");
-    f->first = actor(instructions_[then.pc].verb, then, then.lane);
-    f->second = actor(at.instruction.verb, at.me, at.lane);
+    f->first = actor(sim::verb(instructions_[then.pc].access), then, then.lane);
+    f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 
 void CheckObserver::unfenced(const Place& at, const Stamp& then) {
@@ -344,8 +345,8 @@ void CheckObserver::unfenced(const Place& at, const Stamp& then) {
     f->details.push_back(
         "the asynchronous proxy may read an old value: put fence.proxy.async after the write, "
         "before the barrier");
-    f->first = actor(instructions_[then.pc].verb, then, then.lane);
-    f->second = actor(at.instruction.verb, at.me, at.lane);
+    f->first = actor(sim::verb(instructions_[then.pc].access), then, then.lane);
+    f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 
 }  // namespace coalesce::analysis

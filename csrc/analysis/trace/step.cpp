@@ -294,10 +294,10 @@ struct Stepper::Impl {
         ++in_a_row;
         if (!w.running && !sim::next_path(w)) stalled = 0;
         if (launch.instruction_limit && steps >= launch.instruction_limit && !all_ended()) {
-            throw LaunchError(program.kernel + ": stopped after the limit of " +
-                              std::to_string(launch.instruction_limit) +
-                              " warp instructions. To allow more, pass a larger "
-                              "`instruction_limit` to coalesce.Kernel");
+            throw InstructionLimit(program.kernel + ": stopped after the limit of " +
+                                   std::to_string(launch.instruction_limit) +
+                                   " warp instructions. To allow more, pass a larger "
+                                   "`instruction_limit` to coalesce.Kernel");
         }
         return result;
     }

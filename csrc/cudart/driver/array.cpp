@@ -256,58 +256,63 @@ CUDRIVER(cuSurfObjectGetResourceDesc)(DriverResource* resource, TextureHandle ob
 // Copies of bytes of an array of one dimension.
 namespace {
 
-void copy_array(Array to_array, size_t to, void* to_memory, Array from_array, size_t from,
-                const void* from_memory, size_t bytes, CopyKind kind, const char* function,
-                Stream stream) {
+CopyWork array_copy(Array to_array, size_t to, void* to_memory, Array from_array, size_t from,
+                    const void* from_memory, size_t bytes, CopyKind kind, const char* function) {
     CopyWork c = copy_of(to_memory, from_memory, bytes, kind, function);
     if (to_array) copy_to(c, {&array_of(to_array, function), to});
     if (from_array) copy_from(c, {&array_of(from_array, function), from});
-    submit(c, stream);
+    return c;
 }
 
 }  // namespace
 
 CUDRIVER(cuMemcpyHtoA_v2)(Array to, size_t at, const void* from, size_t bytes) {
     return driver_call("cuMemcpyHtoA", Needs::context, Waits::yes, [&] {
-        copy_array(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device,
-                   "cuMemcpyHtoA", nullptr);
+        submit(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device,
+                          "cuMemcpyHtoA"),
+               nullptr);
     });
 }
 CUDRIVER(cuMemcpyHtoAAsync_v2)(Array to, size_t at, const void* from, size_t bytes, Stream s) {
     return driver_call("cuMemcpyHtoAAsync", Needs::context, Waits::no, [&] {
-        copy_array(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device,
-                   "cuMemcpyHtoAAsync", s);
+        submit_async(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device,
+                                "cuMemcpyHtoAAsync"),
+                     s);
     });
 }
 CUDRIVER(cuMemcpyAtoH_v2)(void* to, Array from, size_t at, size_t bytes) {
     return driver_call("cuMemcpyAtoH", Needs::context, Waits::yes, [&] {
-        copy_array(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host,
-                   "cuMemcpyAtoH", nullptr);
+        submit(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host,
+                          "cuMemcpyAtoH"),
+               nullptr);
     });
 }
 CUDRIVER(cuMemcpyAtoHAsync_v2)(void* to, Array from, size_t at, size_t bytes, Stream s) {
     return driver_call("cuMemcpyAtoHAsync", Needs::context, Waits::no, [&] {
-        copy_array(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host,
-                   "cuMemcpyAtoHAsync", s);
-        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+        submit_async(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host,
+                                "cuMemcpyAtoHAsync"),
+                     s);
     });
 }
 CUDRIVER(cuMemcpyDtoA_v2)(Array to, size_t at, DevicePointer from, size_t bytes) {
     return driver_call("cuMemcpyDtoA", Needs::context, Waits::yes, [&] {
-        copy_array(to, at, nullptr, nullptr, 0, reinterpret_cast<const void*>(from), bytes,
-                   CopyKind::device_to_device, "cuMemcpyDtoA", nullptr);
+        submit(array_copy(to, at, nullptr, nullptr, 0, reinterpret_cast<const void*>(from), bytes,
+                          CopyKind::device_to_device, "cuMemcpyDtoA"),
+               nullptr);
     });
 }
 CUDRIVER(cuMemcpyAtoD_v2)(DevicePointer to, Array from, size_t at, size_t bytes) {
     return driver_call("cuMemcpyAtoD", Needs::context, Waits::yes, [&] {
-        copy_array(nullptr, 0, reinterpret_cast<void*>(to), from, at, nullptr, bytes,
-                   CopyKind::device_to_device, "cuMemcpyAtoD", nullptr);
+        submit(array_copy(nullptr, 0, reinterpret_cast<void*>(to), from, at, nullptr, bytes,
+                          CopyKind::device_to_device, "cuMemcpyAtoD"),
+               nullptr);
     });
 }
 CUDRIVER(cuMemcpyAtoA_v2)(Array to, size_t to_at, Array from, size_t from_at, size_t bytes) {
     return driver_call("cuMemcpyAtoA", Needs::context, Waits::yes, [&] {
-        copy_array(to, to_at, nullptr, from, from_at, nullptr, bytes, CopyKind::device_to_device,
-                   "cuMemcpyAtoA", nullptr);
+        submit(array_copy(to, to_at, nullptr, from, from_at, nullptr, bytes,
+                          CopyKind::device_to_device, "cuMemcpyAtoA"),
+               nullptr);
     });
 }
 

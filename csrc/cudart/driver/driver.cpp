@@ -82,6 +82,7 @@ DriverError finish_driver(const detail::Outcome& outcome, const char* function, 
 DriverError driver_call(const char* function, Needs needs, Waits waits, const Body& body,
                         void* caller) {
     const std::lock_guard guard(detail::lock());
+    if (const Error error = detail::process_error()) return driver_error(error);
     detail::enter(caller);
     const detail::DriverCall call(without_version(function));
     const detail::Outcome outcome = detail::outcome_of(function, waits, [&] {

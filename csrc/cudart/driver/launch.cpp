@@ -26,22 +26,22 @@ void launch(const void* f, Dim grid, Dim block, unsigned shared, Stream stream, 
 
 }  // namespace
 
-CUDRIVER(cuLaunchKernel)(const void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                         unsigned by, unsigned bz, unsigned shared, Stream stream, void** arguments,
-                         void** extra) {
+CUDRIVER(cuLaunchKernel)
+(const void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+ unsigned shared, Stream stream, void** arguments, void** extra) {
     return driver_call("cuLaunchKernel", Needs::context, Waits::no, [&] {
         launch(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, extra, false);
     });
 }
-CUDRIVER(cuLaunchCooperativeKernel)(const void* f, unsigned gx, unsigned gy, unsigned gz,
-                                    unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                    Stream stream, void** arguments) {
+CUDRIVER(cuLaunchCooperativeKernel)
+(const void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+ unsigned shared, Stream stream, void** arguments) {
     return driver_call("cuLaunchCooperativeKernel", Needs::context, Waits::no, [&] {
         launch(f, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, nullptr, true);
     });
 }
-CUDRIVER(cuLaunchKernelEx)(const DriverLaunchConfig* c, const void* f, void** arguments,
-                           void** extra) {
+CUDRIVER(cuLaunchKernelEx)
+(const DriverLaunchConfig* c, const void* f, void** arguments, void** extra) {
     return driver_call("cuLaunchKernelEx", Needs::context, Waits::no, [&] {
         require(c, cudaErrorInvalidValue);
         launch_with(kernel_work(checked(f), {c->gridDimX, c->gridDimY, c->gridDimZ},
@@ -131,8 +131,8 @@ CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value);
 CUDART(cudaFuncSetCacheConfig)(const void* host, int preference);
 CUDART(cudaFuncGetName)(const char** name, const void* host);
 CUDART(cudaFuncGetParamInfo)(const void* host, size_t index, size_t* offset, size_t* bytes);
-CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* host, int threads,
-                                                      size_t dynamic);
+CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, const void* host, int threads, size_t dynamic);
 namespace {
 
 void get_attribute(int* value, int attribute, const void* f) {
@@ -239,8 +239,8 @@ FORWARD(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
         (blocks, f, threads, dynamic, flags))
 FORWARD(cuOccupancyAvailableDynamicSMemPerBlock, cudaOccupancyAvailableDynamicSMemPerBlock,
         (size_t* bytes, const void* f, int blocks, int threads), (bytes, f, blocks, threads))
-CUDRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* f, int threads,
-                                                      size_t dynamic) {
+CUDRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+(int* blocks, const void* f, int threads, size_t dynamic) {
     return driver_call("cuOccupancyMaxActiveBlocksPerMultiprocessor", Needs::context, Waits::no,
                        [&] {
                            (void)cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, checked(f),
@@ -249,8 +249,8 @@ CUDRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const void* f
 }
 
 CUDART(cudaOccupancyMaxActiveClusters)(int* clusters, const void* host, const LaunchConfig* config);
-CUDRIVER(cuOccupancyMaxActiveClusters)(int* clusters, const void* f,
-                                       const DriverLaunchConfig* config) {
+CUDRIVER(cuOccupancyMaxActiveClusters)
+(int* clusters, const void* f, const DriverLaunchConfig* config) {
     return driver_call("cuOccupancyMaxActiveClusters", Needs::context, Waits::no, [&] {
         require(config, cudaErrorInvalidValue);
         const LaunchConfig same{{config->gridDimX, config->gridDimY, config->gridDimZ},
@@ -281,7 +281,7 @@ void largest_block(int* grid, int* block, const void* f, SharedOfBlock shared_of
         const int used = std::min(threads, most);
         size_t shared = dynamic;
         if (shared_of) {
-            const detail::ProgramCall program;
+            const detail::ProgramCall program(false);
             shared = shared_of(used);
         }
         int blocks = 0;
@@ -296,14 +296,14 @@ void largest_block(int* grid, int* block, const void* f, SharedOfBlock shared_of
 
 }  // namespace
 
-CUDRIVER(cuOccupancyMaxPotentialBlockSize)(int* grid, int* block, const void* f,
-                                           SharedOfBlock shared_of, size_t dynamic, int limit) {
+CUDRIVER(cuOccupancyMaxPotentialBlockSize)
+(int* grid, int* block, const void* f, SharedOfBlock shared_of, size_t dynamic, int limit) {
     return driver_call("cuOccupancyMaxPotentialBlockSize", Needs::context, Waits::no,
                        [&] { largest_block(grid, block, f, shared_of, dynamic, limit); });
 }
-CUDRIVER(cuOccupancyMaxPotentialBlockSizeWithFlags)(int* grid, int* block, const void* f,
-                                                    SharedOfBlock shared_of, size_t dynamic,
-                                                    int limit, unsigned flags) {
+CUDRIVER(cuOccupancyMaxPotentialBlockSizeWithFlags)
+(int* grid, int* block, const void* f, SharedOfBlock shared_of, size_t dynamic, int limit,
+ unsigned flags) {
     return driver_call("cuOccupancyMaxPotentialBlockSizeWithFlags", Needs::context, Waits::no, [&] {
         require(flags <= 1, cudaErrorInvalidValue);
         largest_block(grid, block, f, shared_of, dynamic, limit);

@@ -87,8 +87,8 @@ namespace {
 
 void copy(void* to, const void* from, size_t bytes, CopyKind kind, const char* function, Stream s,
           bool waits) {
-    submit(copy_of(to, from, bytes, kind, function), s);
-    if (!waits) runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+    CopyWork c = copy_of(to, from, bytes, kind, function);
+    waits ? submit(c, s) : submit_async(c, s);
 }
 
 }  // namespace

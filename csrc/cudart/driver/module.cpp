@@ -174,8 +174,8 @@ CUDRIVER(cuModuleLoadData)(Module* module, const void* image) {
         *module = load(image_at(image), none);
     });
 }
-CUDRIVER(cuModuleLoadDataEx)(Module* module, const void* image, unsigned count, int* options,
-                             void** values) {
+CUDRIVER(cuModuleLoadDataEx)
+(Module* module, const void* image, unsigned count, int* options, void** values) {
     return driver_call("cuModuleLoadDataEx", Needs::context, Waits::no, [&] {
         require(module, cudaErrorInvalidValue);
         *module = load(image_at(image), Options(count, options, values));
@@ -216,16 +216,18 @@ CUDRIVER(cuModuleGetGlobal_v2)(uint64_t* address, size_t* bytes, Module module, 
 
 // A library is a module that belongs to no context. On the simulator, CUkernel and CUfunction are
 // the same.
-CUDRIVER(cuLibraryLoadData)(Module* library, const void* code, int* options, void** values,
-                            unsigned count, void*, void**, unsigned) {
+CUDRIVER(cuLibraryLoadData)
+(Module* library, const void* code, int* options, void** values, unsigned count, void*, void**,
+ unsigned) {
     return driver_call("cuLibraryLoadData", Needs::initialization, Waits::no, [&] {
         require(library, cudaErrorInvalidValue);
         *library = load(image_at(code), Options(count, options, values));
         (*library)->owner = nullptr;
     });
 }
-CUDRIVER(cuLibraryLoadFromFile)(Module* library, const char* file, int* options, void** values,
-                                unsigned count, void*, void**, unsigned) {
+CUDRIVER(cuLibraryLoadFromFile)
+(Module* library, const char* file, int* options, void** values, unsigned count, void*, void**,
+ unsigned) {
     return driver_call("cuLibraryLoadFromFile", Needs::initialization, Waits::no, [&] {
         require(library, cudaErrorInvalidValue);
         *library = load_file(file, Options(count, options, values));
@@ -339,8 +341,8 @@ CUDRIVER(cuLinkCreate_v2)(unsigned count, int* options, void** values, Link* lin
         *link = *links().insert(made.release()).first;
     });
 }
-CUDRIVER(cuLinkAddData_v2)(Link link, int type, void* data, size_t bytes, const char*, unsigned,
-                           int*, void**) {
+CUDRIVER(cuLinkAddData_v2)
+(Link link, int type, void* data, size_t bytes, const char*, unsigned, int*, void**) {
     return driver_call("cuLinkAddData", Needs::context, Waits::no,
                        [&] { add(link_of(link), type, data, bytes); });
 }

@@ -141,12 +141,12 @@ FORWARD(cuGraphDebugDotPrint, cudaGraphDebugDotPrint, (Graph g, const char* path
         (g, path, flags))
 
 // Nodes whose descriptions differ from those of the runtime API.
-CUDART(cudaGraphAddKernelNode)(Node* n, Graph g, const Node* after, size_t count,
-                               const KernelNodeParameters* p);
+CUDART(cudaGraphAddKernelNode)
+(Node* n, Graph g, const Node* after, size_t count, const KernelNodeParameters* p);
 CUDART(cudaGraphKernelNodeSetParams)(Node n, const KernelNodeParameters* p);
 CUDART(cudaGraphExecKernelNodeSetParams)(Executable e, Node n, const KernelNodeParameters* p);
-CUDART(cudaGraphAddMemsetNode)(Node* n, Graph g, const Node* after, size_t count,
-                               const MemsetParameters* p);
+CUDART(cudaGraphAddMemsetNode)
+(Node* n, Graph g, const Node* after, size_t count, const MemsetParameters* p);
 CUDART(cudaGraphExecMemsetNodeSetParams)(Executable e, Node n, const MemsetParameters* p);
 CUDART(cudaGraphAddMemcpyNode)(Node* n, Graph g, const Node* after, size_t count, const Copy3D* p);
 CUDART(cudaGraphMemcpyNodeSetParams)(Node n, const Copy3D* p);
@@ -164,8 +164,8 @@ KernelNodeParameters converted(const DriverKernelNode* p) {
 }
 }  // namespace
 
-CUDRIVER(cuGraphAddKernelNode_v2)(Node* n, Graph g, const Node* after, size_t count,
-                                  const DriverKernelNode* p) {
+CUDRIVER(cuGraphAddKernelNode_v2)
+(Node* n, Graph g, const Node* after, size_t count, const DriverKernelNode* p) {
     return driver_call("cuGraphAddKernelNode", Needs::context, Waits::no, [&] {
         const KernelNodeParameters own = converted(p);
         (void)cudaGraphAddKernelNode(n, g, after, count, &own);
@@ -183,8 +183,8 @@ CUDRIVER(cuGraphExecKernelNodeSetParams_v2)(Executable e, Node n, const DriverKe
         (void)cudaGraphExecKernelNodeSetParams(e, n, &own);
     });
 }
-CUDRIVER(cuGraphAddMemsetNode)(Node* n, Graph g, const Node* after, size_t count,
-                               const MemsetParameters* p, Context) {
+CUDRIVER(cuGraphAddMemsetNode)
+(Node* n, Graph g, const Node* after, size_t count, const MemsetParameters* p, Context) {
     return driver_call("cuGraphAddMemsetNode", Needs::context, Waits::no,
                        [&] { (void)cudaGraphAddMemsetNode(n, g, after, count, p); });
 }
@@ -192,8 +192,8 @@ CUDRIVER(cuGraphExecMemsetNodeSetParams)(Executable e, Node n, const MemsetParam
     return driver_call("cuGraphExecMemsetNodeSetParams", Needs::context, Waits::no,
                        [&] { (void)cudaGraphExecMemsetNodeSetParams(e, n, p); });
 }
-CUDRIVER(cuGraphAddMemcpyNode)(Node* n, Graph g, const Node* after, size_t count,
-                               const DriverCopy3D* p, Context) {
+CUDRIVER(cuGraphAddMemcpyNode)
+(Node* n, Graph g, const Node* after, size_t count, const DriverCopy3D* p, Context) {
     return driver_call("cuGraphAddMemcpyNode", Needs::context, Waits::no, [&] {
         require(p, cudaErrorInvalidValue);
         const Copy3D own = converted(*p);

@@ -161,8 +161,9 @@ CUDRIVER(cuMemGetAllocationGranularity)(size_t* bytes, const AllocationPropertie
         *bytes = granularity;
     });
 }
-CUDRIVER(cuMemAddressReserve)(DevicePointer* address, size_t bytes, size_t alignment,
-                              DevicePointer /*wanted*/, unsigned long long flags) {
+CUDRIVER(cuMemAddressReserve)
+(DevicePointer* address, size_t bytes, size_t alignment, DevicePointer /*wanted*/,
+ unsigned long long flags) {
     return driver_call("cuMemAddressReserve", Needs::initialization, Waits::no, [&] {
         require(address && flags == 0, cudaErrorInvalidValue);
         require((alignment & (alignment - 1)) == 0, cudaErrorInvalidValue,
@@ -192,8 +193,8 @@ CUDRIVER(cuMemAddressFree)(DevicePointer address, size_t bytes) {
         state().reservations.erase(entry);
     });
 }
-CUDRIVER(cuMemCreate)(CreatedHandle* handle, size_t bytes, const AllocationProperties* p,
-                      unsigned long long flags) {
+CUDRIVER(cuMemCreate)
+(CreatedHandle* handle, size_t bytes, const AllocationProperties* p, unsigned long long flags) {
     return driver_call("cuMemCreate", Needs::initialization, Waits::no, [&] {
         require(handle && flags == 0, cudaErrorInvalidValue);
         check_properties(p);
@@ -209,8 +210,9 @@ CUDRIVER(cuMemRelease)(CreatedHandle handle) {
         drop(handle);
     });
 }
-CUDRIVER(cuMemMap)(DevicePointer address, size_t bytes, size_t offset, CreatedHandle handle,
-                   unsigned long long flags) {
+CUDRIVER(cuMemMap)
+(DevicePointer address, size_t bytes, size_t offset, CreatedHandle handle,
+ unsigned long long flags) {
     return driver_call("cuMemMap", Needs::initialization, Waits::no, [&] {
         require(flags == 0 && offset == 0, cudaErrorInvalidValue,
                 "the offset and the flags of cuMemMap() must be 0");
@@ -246,8 +248,8 @@ CUDRIVER(cuMemUnmap)(DevicePointer address, size_t bytes) {
         update(r);
     });
 }
-CUDRIVER(cuMemSetAccess)(DevicePointer address, size_t bytes, const AccessDescription* list,
-                         size_t count) {
+CUDRIVER(cuMemSetAccess)
+(DevicePointer address, size_t bytes, const AccessDescription* list, size_t count) {
     return driver_call("cuMemSetAccess", Needs::initialization, Waits::no, [&] {
         require(list && count > 0, cudaErrorInvalidValue);
         Reservation& r = reservation_of(address, bytes);
@@ -296,8 +298,8 @@ CUDRIVER(cuMemGetAllocationPropertiesFromHandle)(AllocationProperties* p, Create
                        });
 }
 // Another process can map the memory, too, if it gets the file descriptor.
-CUDRIVER(cuMemExportToShareableHandle)(int* file, CreatedHandle handle, int type,
-                                       unsigned long long) {
+CUDRIVER(cuMemExportToShareableHandle)
+(int* file, CreatedHandle handle, int type, unsigned long long) {
     return driver_call("cuMemExportToShareableHandle", Needs::initialization, Waits::no, [&] {
         const Created& memory = created(handle);
         require(file && type == handle_file && memory.properties.requestedHandleTypes == type,

@@ -39,12 +39,14 @@ void* code_address(const void* context) {
 // true.
 bool is_early(uint64_t address, const void* context) {
     Runtime& rt = runtime();
-    const Allocation* const early = rt.memory.release_unwaited(address);
+    const auto [early, use] = rt.memory.release_unwaited(address);
     if (!early) return false;
+    const bool writes = use == Memory::Use::write;
     rt.report.add_mistake("missing wait",
-                          "the host uses " + early->described() +
-                              " while a kernel or a copy may still use it: call "
-                              "cudaDeviceSynchronize() first",
+                          std::string("the host ") + (writes ? "uses " : "writes to ") +
+                              early->described() + " while a " + (writes ? "kernel or a " : "") +
+                              "copy may still " + (writes ? "use" : "read") +
+                              " it: call cudaDeviceSynchronize() first",
                           code_address(context));
     return true;
 }

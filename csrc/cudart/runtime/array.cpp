@@ -88,8 +88,19 @@ CopyWork bytes_from(void* to, Array array, size_t x, size_t y, size_t count, Cop
 // Returns the description of a copy. If the copy has an array, its extent and positions count
 // texels. Otherwise they count bytes.
 CopyWork copy_of(const Copy3D& p, const char* function) {
-    const auto at = [](const PitchedPointer& base, const Position& pos) {
-        return static_cast<char*>(base.ptr) + (pos.z * base.ysize + pos.y) * base.pitch + pos.x;
+    // Returns the address at which one side of the copy starts in pitched memory.
+    const auto at = [&](const PitchedPointer& base, const Position& pos) {
+        size_t row = 0, offset = 0;
+        const bool overflows = __builtin_mul_overflow(pos.z, base.ysize, &row) ||
+                               __builtin_add_overflow(row, pos.y, &row) ||
+                               __builtin_mul_overflow(row, base.pitch, &offset) ||
+                               __builtin_add_overflow(offset, pos.x, &offset);
+        // A start before the memory is also a mistake, although its address may be valid.
+        require(!overflows && offset < arena_bytes, cudaErrorInvalidValue,
+                "the position of a copy is too large");
+        require(p.extent.depth <= 1 || p.extent.height <= base.ysize, cudaErrorInvalidValue,
+                "a slice of the copy has more rows than a slice of the memory (ysize)");
+        return static_cast<char*>(base.ptr) + offset;
     };
     const ArrayInfo* const to = p.dstArray ? &array_of(p.dstArray, function) : nullptr;
     const ArrayInfo* const from = p.srcArray ? &array_of(p.srcArray, function) : nullptr;
@@ -105,18 +116,25 @@ CopyWork copy_of(const Copy3D& p, const char* function) {
     CopyWork c = copy_of(to ? nullptr : at(p.dstPtr, p.dstPos),
                          from ? nullptr : at(p.srcPtr, p.srcPos), width, p.kind, function);
     require(p.extent.height <= 1 ||
-                ((to || width <= p.dstPtr.pitch) && (from || width <= p.srcPtr.pitch)),
+                ((to || (width <= p.dstPtr.pitch && p.dstPtr.pitch <= max_pitch)) &&
+                 (from || (width <= p.srcPtr.pitch && p.srcPtr.pitch <= max_pitch))),
             cudaErrorInvalidPitchValue);
     c.height = p.extent.height, c.depth = p.extent.depth;
-    c.to_pitch = p.dstPtr.pitch, c.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
-    c.from_pitch = p.srcPtr.pitch, c.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
+    const auto slice = [&](const PitchedPointer& base) {
+        size_t bytes = 0;
+        const bool overflows = __builtin_mul_overflow(base.pitch, base.ysize, &bytes);
+        require(!overflows || p.extent.depth <= 1, cudaErrorInvalidValue);
+        return bytes;
+    };
+    c.to_pitch = p.dstPtr.pitch, c.to_slice = to ? 0 : slice(p.dstPtr);
+    c.from_pitch = p.srcPtr.pitch, c.from_slice = from ? 0 : slice(p.srcPtr);
     if (to) copy_to(c, {to, bytes_of(p.dstPos.x), p.dstPos.y, p.dstPos.z});
     if (from) copy_from(c, {from, bytes_of(p.srcPos.x), p.srcPos.y, p.srcPos.z});
     return c;
 }
 
-CUDART(cudaMallocArray)(Array* array, const ChannelFormat* channel, size_t width, size_t height,
-                        unsigned flags) {
+CUDART(cudaMallocArray)
+(Array* array, const ChannelFormat* channel, size_t width, size_t height, unsigned flags) {
     return call("cudaMallocArray", Waits::yes, [&] {
         require(array && channel, cudaErrorInvalidValue);
         *array =
@@ -124,8 +142,8 @@ CUDART(cudaMallocArray)(Array* array, const ChannelFormat* channel, size_t width
     });
 }
 
-CUDART(cudaMalloc3DArray)(Array* array, const ChannelFormat* channel, Extent extent,
-                          unsigned flags) {
+CUDART(cudaMalloc3DArray)
+(Array* array, const ChannelFormat* channel, Extent extent, unsigned flags) {
     return call("cudaMalloc3DArray", Waits::yes, [&] {
         require(array && channel, cudaErrorInvalidValue);
         *array = array_handle(allocate_array(*channel, extent, flags, "cudaMalloc3DArray"));
@@ -138,8 +156,8 @@ CUDART(cudaFreeArray)(Array array) {
     });
 }
 
-CUDART(cudaMallocMipmappedArray)(Mipmap* array, const ChannelFormat* channel, Extent extent,
-                                 unsigned levels, unsigned flags) {
+CUDART(cudaMallocMipmappedArray)
+(Mipmap* array, const ChannelFormat* channel, Extent extent, unsigned levels, unsigned flags) {
     return call("cudaMallocMipmappedArray", Waits::yes, [&] {
         require(array && channel && levels > 0, cudaErrorInvalidValue);
         // Each level halves the extents. So the last possible level is the one at which the largest
@@ -182,52 +200,58 @@ CUDART(cudaGetChannelDesc)(ChannelFormat* channel, Array array) {
     });
 }
 
-CUDART(cudaMemcpy2DToArray)(Array to, size_t x, size_t y, const void* from, size_t pitch,
-                            size_t width, size_t height, CopyKind kind) {
+CUDART(cudaMemcpy2DToArray)
+(Array to, size_t x, size_t y, const void* from, size_t pitch, size_t width, size_t height,
+ CopyKind kind) {
     return call("cudaMemcpy2DToArray", Waits::yes, [&] {
         submit(to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArray"),
                nullptr);
     });
 }
-CUDART(cudaMemcpy2DToArrayAsync)(Array to, size_t x, size_t y, const void* from, size_t pitch,
-                                 size_t width, size_t height, CopyKind kind, Stream s) {
+CUDART(cudaMemcpy2DToArrayAsync)
+(Array to, size_t x, size_t y, const void* from, size_t pitch, size_t width, size_t height,
+ CopyKind kind, Stream s) {
     return call("cudaMemcpy2DToArrayAsync", Waits::no, [&] {
-        submit(to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArrayAsync"), s);
+        submit_async(
+            to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArrayAsync"), s);
     });
 }
-CUDART(cudaMemcpy2DFromArray)(void* to, size_t pitch, Array from, size_t x, size_t y, size_t width,
-                              size_t height, CopyKind kind) {
+CUDART(cudaMemcpy2DFromArray)
+(void* to, size_t pitch, Array from, size_t x, size_t y, size_t width, size_t height,
+ CopyKind kind) {
     return call("cudaMemcpy2DFromArray", Waits::yes, [&] {
         submit(from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArray"),
                nullptr);
     });
 }
-CUDART(cudaMemcpy2DFromArrayAsync)(void* to, size_t pitch, Array from, size_t x, size_t y,
-                                   size_t width, size_t height, CopyKind kind, Stream s) {
+CUDART(cudaMemcpy2DFromArrayAsync)
+(void* to, size_t pitch, Array from, size_t x, size_t y, size_t width, size_t height, CopyKind kind,
+ Stream s) {
     return call("cudaMemcpy2DFromArrayAsync", Waits::no, [&] {
-        submit(from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArrayAsync"),
-               s);
-        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+        submit_async(
+            from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArrayAsync"),
+            s);
     });
 }
-CUDART(cudaMemcpy2DArrayToArray)(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
-                                 size_t from_y, size_t width, size_t height, CopyKind kind) {
+CUDART(cudaMemcpy2DArrayToArray)
+(Array to, size_t to_x, size_t to_y, Array from, size_t from_x, size_t from_y, size_t width,
+ size_t height, CopyKind kind) {
     return call("cudaMemcpy2DArrayToArray", Waits::yes, [&] {
         submit(between_arrays(to, to_x, to_y, from, from_x, from_y, width, height, kind,
                               "cudaMemcpy2DArrayToArray"),
                nullptr);
     });
 }
-CUDART(cudaMemcpyToArray)(Array to, size_t x, size_t y, const void* from, size_t count,
-                          CopyKind kind) {
+CUDART(cudaMemcpyToArray)
+(Array to, size_t x, size_t y, const void* from, size_t count, CopyKind kind) {
     return call("cudaMemcpyToArray", Waits::yes, [&] {
         submit(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArray"), nullptr);
     });
 }
-CUDART(cudaMemcpyToArrayAsync)(Array to, size_t x, size_t y, const void* from, size_t count,
-                               CopyKind kind, Stream s) {
+CUDART(cudaMemcpyToArrayAsync)
+(Array to, size_t x, size_t y, const void* from, size_t count, CopyKind kind, Stream s) {
     return call("cudaMemcpyToArrayAsync", Waits::no, [&] {
-        submit(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArrayAsync"), s);
+        submit_async(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArrayAsync"), s);
     });
 }
 CUDART(cudaMemcpyFromArray)(void* to, Array from, size_t x, size_t y, size_t count, CopyKind kind) {
@@ -235,15 +259,15 @@ CUDART(cudaMemcpyFromArray)(void* to, Array from, size_t x, size_t y, size_t cou
         submit(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArray"), nullptr);
     });
 }
-CUDART(cudaMemcpyFromArrayAsync)(void* to, Array from, size_t x, size_t y, size_t count,
-                                 CopyKind kind, Stream s) {
+CUDART(cudaMemcpyFromArrayAsync)
+(void* to, Array from, size_t x, size_t y, size_t count, CopyKind kind, Stream s) {
     return call("cudaMemcpyFromArrayAsync", Waits::no, [&] {
-        submit(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArrayAsync"), s);
-        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
+        submit_async(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArrayAsync"), s);
     });
 }
-CUDART(cudaMemcpyArrayToArray)(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
-                               size_t from_y, size_t count, CopyKind kind) {
+CUDART(cudaMemcpyArrayToArray)
+(Array to, size_t to_x, size_t to_y, Array from, size_t from_x, size_t from_y, size_t count,
+ CopyKind kind) {
     return call("cudaMemcpyArrayToArray", Waits::yes, [&] {
         CopyWork c = bytes_to(to, to_x, to_y, nullptr, count, kind, "cudaMemcpyArrayToArray");
         c.from =

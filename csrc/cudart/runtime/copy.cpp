@@ -1,4 +1,6 @@
 // Functions that copy and fill bytes, rows, boxes and variables.
+#include <algorithm>
+
 #include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
 #include "cudart/state/work.hpp"
@@ -40,7 +42,9 @@ namespace {
 
 CopyWork rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
               size_t height, CopyKind kind, const char* function) {
-    require(height <= 1 || (width <= to_pitch && width <= from_pitch), cudaErrorInvalidPitchValue);
+    require(height <= 1 || (width <= to_pitch && width <= from_pitch &&
+                            std::max(to_pitch, from_pitch) <= max_pitch),
+            cudaErrorInvalidPitchValue);
     CopyWork c = copy_of(to, from, width, kind, function);
     c.height = height, c.to_pitch = to_pitch, c.from_pitch = from_pitch;
     return c;
@@ -50,13 +54,16 @@ SetWork fill(void* to, size_t pitch, int value, size_t width, size_t height) {
     SetWork s;
     s.to = static_cast<std::byte*>(to);
     s.pitch = pitch, s.value = uint32_t(value) & 0xff, s.width = width, s.height = height;
-    require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
+    require(height <= 1 || (width <= pitch && pitch <= max_pitch), cudaErrorInvalidPitchValue);
     return s;
 }
 
 // Fills a box. A box consists of slices, and a slice consists of rows. Each slice is filled
 // separately, because the memory may have other rows between two slices of the box.
 void fill_box(const PitchedPointer& p, int value, const Extent& e, Stream stream) {
+    require(e.depth <= 1 || e.height <= p.ysize, cudaErrorInvalidValue,
+            "a slice of the box has more rows than a slice of the memory (ysize)");
+    if (e.width == 0 || e.height == 0) return;
     for (size_t z = 0; z < e.depth; ++z)
         submit(fill(static_cast<char*>(p.ptr) + z * p.pitch * p.ysize, p.pitch, value, e.width,
                     e.height),
@@ -75,10 +82,8 @@ CUDART(cudaMemcpy)(void* to, const void* from, size_t bytes, CopyKind kind) {
                 [&] { submit(copy_of(to, from, bytes, kind, "cudaMemcpy"), nullptr); });
 }
 CUDART(cudaMemcpyAsync)(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
-    return call("cudaMemcpyAsync", Waits::no, [&] {
-        submit(copy_of(to, from, bytes, kind, "cudaMemcpyAsync"), s);
-        runtime().memory.use_unwaited(reinterpret_cast<uint64_t>(to));
-    });
+    return call("cudaMemcpyAsync", Waits::no,
+                [&] { submit_async(copy_of(to, from, bytes, kind, "cudaMemcpyAsync"), s); });
 }
 CUDART(cudaMemcpyPeer)(void* to, int to_device, const void* from, int from_device, size_t bytes) {
     return call("cudaMemcpyPeer", Waits::yes, [&] {
@@ -86,23 +91,27 @@ CUDART(cudaMemcpyPeer)(void* to, int to_device, const void* from, int from_devic
         submit(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeer"), nullptr);
     });
 }
-CUDART(cudaMemcpyPeerAsync)(void* to, int to_device, const void* from, int from_device,
-                            size_t bytes, Stream s) {
+CUDART(cudaMemcpyPeerAsync)
+(void* to, int to_device, const void* from, int from_device, size_t bytes, Stream s) {
     return call("cudaMemcpyPeerAsync", Waits::no, [&] {
         require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
-        submit(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeerAsync"), s);
+        submit_async(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeerAsync"),
+                     s);
     });
 }
-CUDART(cudaMemcpy2D)(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                     size_t height, CopyKind kind) {
+CUDART(cudaMemcpy2D)
+(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+ CopyKind kind) {
     return call("cudaMemcpy2D", Waits::yes, [&] {
         submit(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2D"), nullptr);
     });
 }
-CUDART(cudaMemcpy2DAsync)(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                          size_t width, size_t height, CopyKind kind, Stream s) {
+CUDART(cudaMemcpy2DAsync)
+(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+ CopyKind kind, Stream s) {
     return call("cudaMemcpy2DAsync", Waits::no, [&] {
-        submit(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"), s);
+        submit_async(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"),
+                     s);
     });
 }
 CUDART(cudaMemcpy3D)(const Copy3D* p) {
@@ -114,7 +123,7 @@ CUDART(cudaMemcpy3D)(const Copy3D* p) {
 CUDART(cudaMemcpy3DAsync)(const Copy3D* p, Stream s) {
     return call("cudaMemcpy3DAsync", Waits::no, [&] {
         require(p, cudaErrorInvalidValue);
-        submit(copy_of(*p, "cudaMemcpy3DAsync"), s);
+        submit_async(copy_of(*p, "cudaMemcpy3DAsync"), s);
     });
 }
 CUDART(cudaMemcpy3DPeer)(const Copy3DPeer* p) {
@@ -126,29 +135,29 @@ CUDART(cudaMemcpy3DPeer)(const Copy3DPeer* p) {
 CUDART(cudaMemcpy3DPeerAsync)(const Copy3DPeer* p, Stream s) {
     return call("cudaMemcpy3DPeerAsync", Waits::no, [&] {
         require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
-        submit(copy_of(plain(*p), "cudaMemcpy3DPeerAsync"), s);
+        submit_async(copy_of(plain(*p), "cudaMemcpy3DPeerAsync"), s);
     });
 }
 
-CUDART(cudaMemcpyToSymbol)(const void* symbol, const void* from, size_t bytes, size_t offset,
-                           CopyKind kind) {
+CUDART(cudaMemcpyToSymbol)
+(const void* symbol, const void* from, size_t bytes, size_t offset, CopyKind kind) {
     return call("cudaMemcpyToSymbol", Waits::yes,
                 [&] { submit(copy_to_symbol(symbol, from, bytes, offset, kind), nullptr); });
 }
-CUDART(cudaMemcpyToSymbolAsync)(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                CopyKind kind, Stream s) {
+CUDART(cudaMemcpyToSymbolAsync)
+(const void* symbol, const void* from, size_t bytes, size_t offset, CopyKind kind, Stream s) {
     return call("cudaMemcpyToSymbolAsync", Waits::no,
-                [&] { submit(copy_to_symbol(symbol, from, bytes, offset, kind), s); });
+                [&] { submit_async(copy_to_symbol(symbol, from, bytes, offset, kind), s); });
 }
-CUDART(cudaMemcpyFromSymbol)(void* to, const void* symbol, size_t bytes, size_t offset,
-                             CopyKind kind) {
+CUDART(cudaMemcpyFromSymbol)
+(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind) {
     return call("cudaMemcpyFromSymbol", Waits::yes,
                 [&] { submit(copy_from_symbol(to, symbol, bytes, offset, kind), nullptr); });
 }
-CUDART(cudaMemcpyFromSymbolAsync)(void* to, const void* symbol, size_t bytes, size_t offset,
-                                  CopyKind kind, Stream s) {
+CUDART(cudaMemcpyFromSymbolAsync)
+(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind, Stream s) {
     return call("cudaMemcpyFromSymbolAsync", Waits::no,
-                [&] { submit(copy_from_symbol(to, symbol, bytes, offset, kind), s); });
+                [&] { submit_async(copy_from_symbol(to, symbol, bytes, offset, kind), s); });
 }
 CUDART(cudaGetSymbolAddress)(void** pointer, const void* symbol) {
     return call("cudaGetSymbolAddress", Waits::no, [&] {
@@ -173,8 +182,8 @@ CUDART(cudaMemset2D)(void* to, size_t pitch, int value, size_t width, size_t hei
     return call("cudaMemset2D", Waits::yes,
                 [&] { submit(fill(to, pitch, value, width, height), nullptr); });
 }
-CUDART(cudaMemset2DAsync)(void* to, size_t pitch, int value, size_t width, size_t height,
-                          Stream s) {
+CUDART(cudaMemset2DAsync)
+(void* to, size_t pitch, int value, size_t width, size_t height, Stream s) {
     return call("cudaMemset2DAsync", Waits::no,
                 [&] { submit(fill(to, pitch, value, width, height), s); });
 }

@@ -3,12 +3,15 @@
 //
 // The features of a compute capability are from the CUDA C++ Programming Guide, "Technical
 // Specifications per Compute Capability". Properties that the simulator does not know are 0.
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <map>
+#include <string_view>
 
 #include "cudart/state/api.hpp"
+#include "cudart/state/arrays.hpp"
 #include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
 #include "sim/run/device_heap.hpp"
 
 namespace coalesce::cudart {
@@ -25,7 +28,7 @@ DeviceProperties properties() {
     p.sharedMemPerBlock = 48 << 10;
     p.regsPerBlock = p.regsPerMultiprocessor = int(model::registers);
     p.warpSize = 32;
-    p.memPitch = 0x7fffffff;
+    p.memPitch = max_pitch;
     p.maxThreadsPerBlock = 1024;
     p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
     p.maxThreadsDim[2] = 64;
@@ -37,6 +40,24 @@ DeviceProperties properties() {
     p.textureAlignment = 512;
     p.texturePitchAlignment = 32;
     p.surfaceAlignment = 512;
+    const ArrayLimits& l = array_limits;
+    const auto copy = [](auto& to, const auto& from) {
+        std::copy(std::begin(from), std::end(from), std::begin(to));
+    };
+    p.maxTexture1D = l.texture_1d, p.maxTexture1DMipmap = l.texture_1d_mipmap;
+    copy(p.maxTexture2D, l.texture_2d), copy(p.maxTexture2DMipmap, l.texture_2d_mipmap);
+    copy(p.maxTexture2DLinear, l.texture_2d_linear);
+    copy(p.maxTexture2DGather, l.texture_2d_gather);
+    copy(p.maxTexture3D, l.texture_3d), copy(p.maxTexture3DAlt, l.texture_3d_alternative);
+    p.maxTextureCubemap = l.texture_cube, p.maxSurfaceCubemap = l.surface_cube;
+    copy(p.maxTexture1DLayered, l.texture_1d_layered);
+    copy(p.maxTexture2DLayered, l.texture_2d_layered);
+    copy(p.maxTextureCubemapLayered, l.texture_cube_layered);
+    p.maxSurface1D = l.surface_1d;
+    copy(p.maxSurface2D, l.surface_2d), copy(p.maxSurface3D, l.surface_3d);
+    copy(p.maxSurface1DLayered, l.surface_1d_layered);
+    copy(p.maxSurface2DLayered, l.surface_2d_layered);
+    copy(p.maxSurfaceCubemapLayered, l.surface_cube_layered);
     p.multiProcessorCount = int(gpu.multiprocessors);
     p.canMapHostMemory = p.concurrentKernels = p.unifiedAddressing = p.managedMemory = 1;
     p.asyncEngineCount = 2;
@@ -80,6 +101,46 @@ int attribute(int number) {
         {12, p.regsPerBlock},
         {13, int(gpu.clock_ghz * 1e6)},  // kHz
         {14, int(p.textureAlignment)},
+        {21, p.maxTexture1D},
+        {22, p.maxTexture2D[0]},
+        {23, p.maxTexture2D[1]},
+        {24, p.maxTexture3D[0]},
+        {25, p.maxTexture3D[1]},
+        {26, p.maxTexture3D[2]},
+        {27, p.maxTexture2DLayered[0]},
+        {28, p.maxTexture2DLayered[1]},
+        {29, p.maxTexture2DLayered[2]},
+        {42, p.maxTexture1DLayered[0]},
+        {43, p.maxTexture1DLayered[1]},
+        {45, p.maxTexture2DGather[0]},
+        {46, p.maxTexture2DGather[1]},
+        {47, p.maxTexture3DAlt[0]},
+        {48, p.maxTexture3DAlt[1]},
+        {49, p.maxTexture3DAlt[2]},
+        {52, p.maxTextureCubemap},
+        {53, p.maxTextureCubemapLayered[0]},
+        {54, p.maxTextureCubemapLayered[1]},
+        {55, p.maxSurface1D},
+        {56, p.maxSurface2D[0]},
+        {57, p.maxSurface2D[1]},
+        {58, p.maxSurface3D[0]},
+        {59, p.maxSurface3D[1]},
+        {60, p.maxSurface3D[2]},
+        {61, p.maxSurface1DLayered[0]},
+        {62, p.maxSurface1DLayered[1]},
+        {63, p.maxSurface2DLayered[0]},
+        {64, p.maxSurface2DLayered[1]},
+        {65, p.maxSurface2DLayered[2]},
+        {66, p.maxSurfaceCubemap},
+        {67, p.maxSurfaceCubemapLayered[0]},
+        {68, p.maxSurfaceCubemapLayered[1]},
+        {69, array_limits.texture_1d_linear},
+        {70, p.maxTexture2DLinear[0]},
+        {71, p.maxTexture2DLinear[1]},
+        {72, p.maxTexture2DLinear[2]},
+        {73, p.maxTexture2DMipmap[0]},
+        {74, p.maxTexture2DMipmap[1]},
+        {77, p.maxTexture1DMipmap},
         {15, 1},  // the GPU can copy while kernels run
         {16, p.multiProcessorCount},
         {19, p.canMapHostMemory},
@@ -119,12 +180,34 @@ int attribute(int number) {
     return 0;
 }
 
-constexpr int malloc_heap = 2;  // cudaLimitMallocHeapSize
+constexpr const char* bus_id = "0000:00:00.0";
 
-std::map<int, size_t>& limits() {
-    static auto* const values = new std::map<int, size_t>{
-        {0, 1024}, {1, 1 << 20}, {malloc_heap, sim::device_heap_bytes}, {5, 64}, {6, 0}};
-    return *values;
+// Returns the largest stack of a thread. An H200 accepts 409,600 bytes and refuses 524,288, which
+// is all local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per
+// Compute Capability"). The GPU's memory must hold the stacks of all threads that can run at
+// the same time.
+size_t max_stack() {
+    const Runtime& rt = runtime();
+    const uint64_t threads = uint64_t{rt.gpu.multiprocessors} * rt.gpu.warps * 32;
+    return std::min<uint64_t>(model::local_bytes - 1, rt.gpu_bytes() / threads);
+}
+
+void set_limit(int limit, size_t value) {
+    Runtime& rt = runtime();
+    require(rt.limits.contains(limit), cudaErrorUnsupportedLimit);
+    require(limit != Limit::l2_fetch_granularity || value <= 128, cudaErrorInvalidValue);
+    if (limit == Limit::stack_size) {
+        require(value <= max_stack(), cudaErrorInvalidValue,
+                "the stacks of the threads would not fit in the GPU's local memory");
+    }
+    if (limit == Limit::malloc_heap) {
+        require(!rt.heap_used, cudaErrorInvalidValue,
+                "the heap of malloc() cannot change after a launch of a kernel that uses it");
+        require(value <= rt.memory.total(), cudaErrorMemoryAllocation,
+                "the heap of malloc() would be larger than the memory of the GPU");
+        sim::DeviceHeap::get().set_limit(value);
+    }
+    rt.limits[limit] = value;
 }
 
 }  // namespace
@@ -177,7 +260,13 @@ CUDART(cudaDeviceSynchronize)() {
     return call("cudaDeviceSynchronize", Waits::yes, [&] { runtime().streams.join_all(); });
 }
 CUDART(cudaDeviceReset)() {
-    return call("cudaDeviceReset", Waits::yes, [&] { runtime().reset(); });
+    {
+        // Unlike other calls that wait for the GPU, it does not return the error of a fault.
+        const std::lock_guard guard(detail::lock());
+        runtime().waited();
+        runtime().fault = cudaSuccess;
+    }
+    return call("cudaDeviceReset", Waits::no, [&] { runtime().reset(); });
 }
 
 // These settings are hints that do not change results. They say how the host waits, and how L1 is
@@ -223,16 +312,12 @@ CUDART(cudaDeviceGetSharedMemConfig)(int* config) {
 }
 CUDART(cudaDeviceGetLimit)(size_t* value, int limit) {
     return call("cudaDeviceGetLimit", Waits::no, [&] {
-        require(value && limits().contains(limit), cudaErrorUnsupportedLimit);
-        *value = limits()[limit];
+        require(value && runtime().limits.contains(limit), cudaErrorUnsupportedLimit);
+        *value = runtime().limits[limit];
     });
 }
 CUDART(cudaDeviceSetLimit)(int limit, size_t value) {
-    return call("cudaDeviceSetLimit", Waits::no, [&] {
-        require(limits().contains(limit), cudaErrorUnsupportedLimit);
-        limits()[limit] = value;
-        if (limit == malloc_heap) sim::DeviceHeap::get().set_limit(value);
-    });
+    return call("cudaDeviceSetLimit", Waits::no, [&] { set_limit(limit, value); });
 }
 
 CUDART(cudaDeviceCanAccessPeer)(int* can, int device, int peer) {
@@ -254,13 +339,13 @@ CUDART(cudaDeviceGetPCIBusId)(char* text, int length, int device) {
     return call("cudaDeviceGetPCIBusId", Waits::no, [&] {
         require(text && length > 12, cudaErrorInvalidValue);
         check_device(device);
-        std::snprintf(text, size_t(length), "0000:00:00.0");
+        std::snprintf(text, size_t(length), "%s", bus_id);
     });
 }
 CUDART(cudaDeviceGetByPCIBusId)(int* device, const char* text) {
     return call("cudaDeviceGetByPCIBusId", Waits::no, [&] {
         require(device && text, cudaErrorInvalidValue);
-        require(std::strcmp(text, "0000:00:00.0") == 0, cudaErrorInvalidDevice);
+        require(std::string_view(text) == bus_id, cudaErrorInvalidDevice);
         *device = 0;
     });
 }

@@ -49,8 +49,9 @@ CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
         a->localSizeBytes = needs.program.local_bytes;
         for (const auto& item : f.module->memory->items)
             if (!item.writable) a->constSizeBytes += item.bytes.size();
-        const uint32_t most = needs.program.max_block_threads;
-        a->maxThreadsPerBlock = int(most ? std::min<uint32_t>(most, max_threads) : max_threads);
+        const uint32_t bound = needs.program.max_block_threads;
+        const uint32_t most = model::most_threads(needs.registers);
+        a->maxThreadsPerBlock = int(bound ? std::min(bound, most) : most);
         a->numRegs = int(needs.registers);
         a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
         a->maxDynamicSharedSizeBytes = int(f.max_dynamic_shared);

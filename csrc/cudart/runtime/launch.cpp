@@ -85,14 +85,14 @@ CUDART(cudaLaunchKernel)(const void* f, Dim grid, Dim block, void** args, size_t
                 [&] { launch_on(f, grid, block, args, shared, s, false); });
 }
 
-CUDART(__cudaLaunchKernel)(const void* f, Dim grid, Dim block, void** args, size_t shared,
-                           Stream s) {
+CUDART(__cudaLaunchKernel)
+(const void* f, Dim grid, Dim block, void** args, size_t shared, Stream s) {
     return call("cudaLaunchKernel", Waits::no,
                 [&] { launch_on(f, grid, block, args, shared, s, false); });
 }
 
-CUDART(cudaLaunchCooperativeKernel)(const void* f, Dim grid, Dim block, void** args, size_t shared,
-                                    Stream s) {
+CUDART(cudaLaunchCooperativeKernel)
+(const void* f, Dim grid, Dim block, void** args, size_t shared, Stream s) {
     return call("cudaLaunchCooperativeKernel", Waits::no,
                 [&] { launch_on(f, grid, block, args, shared, s, true); });
 }

@@ -110,18 +110,23 @@ CUDART(cudaHostGetFlags)(unsigned* flags, void* host) {
 
 CUDART(cudaMallocPitch)(void** pointer, size_t* pitch, size_t width, size_t height) {
     return call("cudaMallocPitch", Waits::yes, [&] {
-        require(pointer && pitch, cudaErrorInvalidValue);
+        require(pointer && pitch && width <= SIZE_MAX - pitch_unit, cudaErrorInvalidValue);
         *pitch = round_up(width, pitch_unit);
+        // As on a GPU, a product of more than 64 bits wraps around, and the call succeeds.
         *pointer = allocated(*pitch * height, Kind::device, "cudaMallocPitch");
     });
 }
 
 CUDART(cudaMalloc3D)(PitchedPointer* pointer, Extent extent) {
     return call("cudaMalloc3D", Waits::yes, [&] {
-        require(pointer, cudaErrorInvalidValue);
+        require(pointer && extent.width <= SIZE_MAX - pitch_unit, cudaErrorInvalidValue);
         const size_t pitch = round_up(extent.width, pitch_unit);
-        *pointer = {allocated(pitch * extent.height * extent.depth, Kind::device, "cudaMalloc3D"),
-                    pitch, extent.width, extent.height};
+        size_t bytes = 0;
+        require(!__builtin_mul_overflow(pitch, extent.height, &bytes) &&
+                    !__builtin_mul_overflow(bytes, extent.depth, &bytes),
+                cudaErrorInvalidValue, "the extent of cudaMalloc3D() is larger than any memory");
+        *pointer = {allocated(bytes, Kind::device, "cudaMalloc3D"), pitch, extent.width,
+                    extent.height};
     });
 }
 

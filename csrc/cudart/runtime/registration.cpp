@@ -5,6 +5,7 @@
 
 #include "cudart/binary/fatbin.hpp"
 #include "cudart/state/api.hpp"
+#include "cudart/state/per_thread.hpp"
 #include "cudart/state/runtime.hpp"
 #include "cudart/state/work.hpp"
 
@@ -18,7 +19,10 @@ struct Configuration {
     size_t shared_bytes;
     Stream stream;
 };
-thread_local std::vector<Configuration> configurations;
+std::vector<Configuration>& configurations() {
+    static const PerThread<std::vector<Configuration>> pushed;
+    return pushed.get();
+}
 thread_local void* configured_from = nullptr;
 
 }  // namespace
@@ -72,16 +76,16 @@ EXPORT void __cudaRegisterManagedVar(void** handle, void** host, char*, const ch
 EXPORT unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes,
                                             Stream stream) {
     configured_from = __builtin_return_address(0);
-    configurations.push_back({grid, block, shared_bytes, stream});
+    configurations().push_back({grid, block, shared_bytes, stream});
     return 0;
 }
 
 CUDART(__cudaPopCallConfiguration)(Dim* grid, Dim* block, size_t* shared_bytes, void* stream) {
-    if (configurations.empty()) return cudaErrorMissingConfiguration;
-    const Configuration& c = configurations.back();
+    if (configurations().empty()) return cudaErrorMissingConfiguration;
+    const Configuration& c = configurations().back();
     *grid = c.grid, *block = c.block, *shared_bytes = c.shared_bytes;
     std::memcpy(stream, &c.stream, sizeof c.stream);
-    configurations.pop_back();
+    configurations().pop_back();
     return cudaSuccess;
 }
 

@@ -11,7 +11,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr unsigned disable_timing = 2, event_external = 1;
+constexpr unsigned disable_timing = 2, interprocess = 4, event_external = 1;
 constexpr int lowest_priority = 0, highest_priority = -5;
 
 Stream created(unsigned flags, int priority) {
@@ -19,11 +19,39 @@ Stream created(unsigned flags, int priority) {
     return runtime().streams.create(flags, std::clamp(priority, highest_priority, lowest_priority));
 }
 
+// Invalidates the capture to which a stream belongs, and throws.
+[[noreturn]] void invalidate(const StreamRecord& stream, Error error, const char* mistake = "") {
+    stream.origin->invalidated = true;
+    throw Failure{error, mistake};
+}
+
 // Throws if the stream is being captured for a graph. CUDA does not allow the program to wait for
 // such a stream.
 void refuse_capture(const StreamRecord& stream) {
-    require(!stream.capture, cudaErrorStreamCaptureUnsupported,
-            "the host waits for a stream that is being captured into a graph");
+    if (stream.capture)
+        invalidate(stream, cudaErrorStreamCaptureUnsupported,
+                   "the host waits for a stream that is being captured into a graph");
+}
+
+// The values of cudaStreamCaptureStatus.
+int status_of(const StreamRecord& stream) {
+    if (!stream.capture) return 0;
+    return stream.origin->invalidated ? 2 : 1;
+}
+
+void begin_capture(Stream s, int mode, std::shared_ptr<GraphRecord> graph) {
+    require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
+    StreamRecord& stream = runtime().streams.stream(s);
+    // The default stream cannot be captured.
+    require(s && s == &stream, cudaErrorStreamCaptureUnsupported);
+    require(!stream.capture, cudaErrorIllegalState);
+    stream.captured = std::move(graph);
+    stream.capture = stream.captured.get();
+    stream.origin = &stream;
+    stream.owns_capture = true;
+    stream.mode = CaptureMode(mode);
+    stream.thread = std::this_thread::get_id();
+    stream.last.clear();
 }
 
 void record(Event handle, Stream s, unsigned flags) {
@@ -42,30 +70,33 @@ void wait_event(Stream s, Event handle, unsigned flags) {
     Runtime& rt = runtime();
     EventRecord& event = rt.streams.event(handle);
     StreamRecord& stream = rt.streams.stream(s);
-    if (!event.capture || (flags & event_external)) {
-        if (event.recorded || stream.capture) submit(WaitWork{handle}, s);
-        return;
+    if (flags & event_external) return submit(WaitWork{handle}, s);
+    if (!event.capture) {
+        if (!event.recorded) return;
+        if (stream.capture)
+            invalidate(stream, cudaErrorStreamCaptureIsolation,
+                       "a stream that is being captured waits for an event that was recorded "
+                       "outside the capture");
+        return submit(WaitWork{handle}, s);
     }
     // A stream that waits for an event of a captured stream joins the capture.
     require(event.capture->capture != nullptr, cudaErrorCapturedEvent);
+    rt.streams.refuse_implicit_wait(s);
+    require(s == &stream, cudaErrorStreamCaptureUnsupported);  // not the default stream
     if (!stream.capture) {
         stream.capture = event.capture->capture;
         stream.captured = event.capture->captured;
         stream.origin = event.capture;
         stream.owns_capture = false;
     }
-    require(stream.capture == event.capture->capture, cudaErrorStreamCaptureIsolation);
+    if (stream.capture != event.capture->capture) {
+        event.capture->invalidated = true;
+        invalidate(stream, cudaErrorStreamCaptureMerge,
+                   "a stream that is being captured waits for an event of another capture");
+    }
     for (const Node n : event.nodes)
         if (std::find(stream.last.begin(), stream.last.end(), n) == stream.last.end())
             stream.last.push_back(n);
-}
-
-void leave_capture(StreamRecord& s) {
-    s.capture = nullptr;
-    s.captured.reset();
-    s.origin = nullptr;
-    s.owns_capture = true;
-    s.last.clear();
 }
 
 }  // namespace
@@ -195,6 +226,8 @@ CUDART(cudaDeviceGetStreamPriorityRange)(int* least, int* greatest) {
 CUDART(cudaEventCreateWithFlags)(Event* event, unsigned flags) {
     return call("cudaEventCreateWithFlags", Waits::no, [&] {
         require(event && flags < 8, cudaErrorInvalidValue);
+        require(!(flags & interprocess) || (flags & disable_timing), cudaErrorInvalidValue,
+                "cudaEventInterprocess needs cudaEventDisableTiming");
         *event = runtime().streams.create_event(flags);
     });
 }
@@ -236,31 +269,14 @@ CUDART(cudaEventElapsedTime)(float* ms, Event start, Event end) {
 }
 
 CUDART(cudaStreamBeginCapture)(Stream s, int mode) {
-    return call("cudaStreamBeginCapture", Waits::no, [&] {
-        require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
-        StreamRecord& stream = runtime().streams.stream(s);
-        // The default stream cannot be captured.
-        require(s && s == &stream, cudaErrorStreamCaptureUnsupported);
-        require(!stream.capture, cudaErrorIllegalState);
-        stream.captured = std::make_shared<GraphRecord>();
-        stream.capture = stream.captured.get();
-        stream.origin = &stream;
-        stream.owns_capture = true;
-        stream.last.clear();
-    });
+    return call("cudaStreamBeginCapture", Waits::no,
+                [&] { begin_capture(s, mode, std::make_shared<GraphRecord>()); });
 }
 CUDART(cudaStreamBeginCaptureToGraph)
 (Stream s, Graph graph, const Node* after, const EdgeData*, size_t count, int mode) {
     return call("cudaStreamBeginCaptureToGraph", Waits::no, [&] {
-        require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
-        StreamRecord& stream = runtime().streams.stream(s);
-        require(s && s == &stream, cudaErrorStreamCaptureUnsupported);
-        require(!stream.capture, cudaErrorIllegalState);
-        stream.captured = kept_graph(graph);
-        stream.capture = stream.captured.get();
-        stream.origin = &stream;
-        stream.owns_capture = true;
-        stream.last.assign(after, after + count);
+        begin_capture(s, mode, kept_graph(graph));
+        s->last.assign(after, after + count);
     });
 }
 CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
@@ -270,6 +286,12 @@ CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
         StreamRecord& stream = rt.streams.stream(s);
         require(stream.capture, cudaErrorIllegalState);
         require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
+        require(stream.mode == CaptureMode::relaxed || stream.thread == std::this_thread::get_id(),
+                cudaErrorStreamCaptureWrongThread,
+                "another thread began the capture; only the mode cudaStreamCaptureModeRelaxed "
+                "allows this");
+        *graph = nullptr;
+        const bool invalidated = stream.invalidated;
         const std::shared_ptr<GraphRecord> made = stream.captured;
         // The stream must have waited for all work of the streams that joined its capture.
         bool unjoined = false;
@@ -284,9 +306,10 @@ CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
                     std::find(stream.last.begin(), stream.last.end(), n) != stream.last.end();
                 unjoined = unjoined || !(used || joined);
             }
-            leave_capture(other);
         });
-        leave_capture(stream);
+        rt.streams.end_capture(stream);
+        require(!invalidated, cudaErrorStreamCaptureInvalidated,
+                "a call that is not allowed during a capture has invalidated the graph");
         require(!unjoined, cudaErrorStreamCaptureUnjoined,
                 "a stream joined the capture of another stream, and no event joined it back before "
                 "the end");
@@ -296,7 +319,8 @@ CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
 CUDART(cudaStreamIsCapturing)(Stream s, int* status) {
     return call("cudaStreamIsCapturing", Waits::no, [&] {
         require(status, cudaErrorInvalidValue);
-        *status = runtime().streams.stream(s).capture ? 1 : 0;
+        runtime().streams.refuse_implicit_wait(s);
+        *status = status_of(runtime().streams.stream(s));
     });
 }
 CUDART(cudaStreamGetCaptureInfo)
@@ -305,7 +329,7 @@ CUDART(cudaStreamGetCaptureInfo)
     return call("cudaStreamGetCaptureInfo", Waits::no, [&] {
         StreamRecord& stream = runtime().streams.stream(s);
         require(status, cudaErrorInvalidValue);
-        *status = stream.capture ? 1 : 0;
+        *status = status_of(stream);
         if (id) *id = stream.capture ? stream.origin->id : 0;
         if (graph) *graph = stream.capture ? keep_graph(stream.captured) : nullptr;
         if (after) *after = stream.last.data();
@@ -325,8 +349,7 @@ CUDART(cudaStreamUpdateCaptureDependencies)
 CUDART(cudaThreadExchangeStreamCaptureMode)(int* mode) {
     return call("cudaThreadExchangeStreamCaptureMode", Waits::no, [&] {
         require(mode && *mode >= 0 && *mode <= 2, cudaErrorInvalidValue);
-        static thread_local int current = 0;
-        std::swap(*mode, current);
+        *mode = int(Streams::exchange_mode(CaptureMode(*mode)));
     });
 }
 

@@ -1,5 +1,10 @@
 #include "cudart/state/api.hpp"
 
+#include <pthread.h>
+
+#include <cstdlib>
+#include <utility>
+
 #include "cudart/state/runtime.hpp"
 #include "errors.hpp"
 
@@ -15,6 +20,21 @@ thread_local bool has_unread_error = false;
 thread_local void* unread_error_caller = nullptr;
 // The driver's function that the program has called; null if there is none.
 thread_local const char* driver_function = nullptr;
+// The program's function that is running is part of the work of a stream.
+thread_local bool in_work = false;
+
+// The process has called a function of the API.
+bool used = false;
+Error lost = cudaSuccess;
+
+// Watches for the end of the process and for forks. As in NVIDIA's library, the handler for the end
+// is registered by the first call: it runs before the handlers and the destructors of static
+// objects that the program had registered earlier.
+void watch_process() {
+    if (std::exchange(used, true)) return;
+    std::atexit([] { lost = cudaErrorCudartUnloading; });
+    pthread_atfork(nullptr, nullptr, [] { lost = cudaErrorInitializationError; });
+}
 
 }  // namespace
 
@@ -40,6 +60,13 @@ std::recursive_mutex& lock() {
     return *mutex;
 }
 
+Error process_error() {
+    watch_process();
+    const Error error = lost ? lost : in_work ? cudaErrorNotPermitted : cudaSuccess;
+    if (error) last_error = error;
+    return error;
+}
+
 Error permanent_error(Waits waits) {
     Runtime& rt = runtime();
     rt.memory.guard_unwaited(false);
@@ -54,8 +81,14 @@ void enter(void* address) { current_caller = address; }
 DriverCall::DriverCall(const char* function) { driver_function = function; }
 DriverCall::~DriverCall() { driver_function = nullptr; }
 
-ProgramCall::ProgramCall() : function_(driver_function) { driver_function = nullptr; }
-ProgramCall::~ProgramCall() { driver_function = function_; }
+ProgramCall::ProgramCall(bool is_work) : function_(driver_function), in_work_(in_work) {
+    driver_function = nullptr;
+    in_work = in_work || is_work;
+}
+ProgramCall::~ProgramCall() {
+    driver_function = function_;
+    in_work = in_work_;
+}
 
 Error finish(const Outcome& outcome, const char* function, void* address) {
     const auto& [error, mistake] = outcome;
@@ -84,6 +117,7 @@ Outcome failed(const std::exception& e, const char* function) {
 Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept {
     if (const Error error = permanent_error(waits)) return {error};
     try {
+        if (waits == Waits::yes) runtime().streams.refuse_in_capture();
         body();
         return {};
     } catch (const Failure& f) {
@@ -99,8 +133,10 @@ Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept
 
 Error call(const char* function, Waits waits, const Body& body, void* caller) {
     const std::lock_guard guard(detail::lock());
+    if (const Error error = detail::process_error()) return error;
     if (driver_function) {  // a function of the driver API, which catches the exceptions
         if (const Error error = detail::permanent_error(waits)) throw Failure{error};
+        if (waits == Waits::yes) runtime().streams.refuse_in_capture();
         body();
         return cudaSuccess;
     }

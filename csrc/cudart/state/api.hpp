@@ -28,7 +28,7 @@ struct Failure {
 enum class Waits : uint8_t {
     // Asynchronous. The call returns before the work is done, and thus before its faults.
     no,
-    yes,  // waits for the GPU
+    yes,  // waits for the GPU; the capture of a stream may forbid such calls
 };
 
 // A reference to the body of an API function, usually a lambda function. The body must live until
@@ -49,6 +49,10 @@ class Body {
 
 namespace detail {
 std::recursive_mutex& lock();
+// Returns the error of every call in a process that cannot use the GPU any more, or cudaSuccess.
+// The process is ending (main() has returned, or exit() was called), or it is a child that was
+// forked after its parent had used the GPU. Or the caller is the work of a stream (ProgramCall).
+[[nodiscard]] Error process_error();
 // Runs before the body. Returns the permanent error, if there is one.
 [[nodiscard]] Error permanent_error(Waits waits);
 void enter(void* caller);
@@ -61,16 +65,18 @@ class DriverCall {
     DriverCall(const DriverCall&) = delete;
     DriverCall& operator=(const DriverCall&) = delete;
 };
-// The program's own functions may call either API.
+// While a ProgramCall exists, a function of the program runs. It may call either API, unless it is
+// the work of a stream (`is_work`).
 class ProgramCall {
   public:
-    ProgramCall();
+    explicit ProgramCall(bool is_work);
     ~ProgramCall();
     ProgramCall(const ProgramCall&) = delete;
     ProgramCall& operator=(const ProgramCall&) = delete;
 
   private:
     const char* function_;
+    bool in_work_;
 };
 
 // The result of the body of an API function.

@@ -67,6 +67,50 @@ const ArrayInfo& find(const std::map<uint64_t, ArrayInfo>& all, uint64_t handle,
     return known->second;
 }
 
+// Throws if an extent of an array is larger than that of any array of this kind.
+void check_extent(const Extent& e, unsigned flags, bool mipmapped) {
+    using namespace array_flag;
+    constexpr const ArrayLimits& most = array_limits;
+    const auto within = [&](size_t width, size_t height, size_t depth) {
+        return e.width <= width && e.height <= height && e.depth <= depth;
+    };
+    bool fits = true;
+    for (const bool as_surface : {false, true}) {
+        if (as_surface && !(flags & surface)) continue;
+        const auto one_of = [&](const auto& of_texture, const auto& of_surface) -> const auto& {
+            return as_surface ? of_surface : of_texture;
+        };
+        if (flags & cube) {
+            const auto& layered_cube = one_of(most.texture_cube_layered, most.surface_cube_layered);
+            const size_t side =
+                flags & layered ? layered_cube[0] : one_of(most.texture_cube, most.surface_cube);
+            fits = fits && within(side, side, flags & layered ? layered_cube[1] : 6);
+        } else if (flags & layered && e.height == 0) {
+            const auto& l = one_of(most.texture_1d_layered, most.surface_1d_layered);
+            fits = fits && within(l[0], 0, l[1]);
+        } else if (flags & layered) {
+            const auto& l = one_of(most.texture_2d_layered, most.surface_2d_layered);
+            fits = fits && within(l[0], l[1], l[2]);
+        } else if (e.height == 0) {
+            const int of_texture = mipmapped ? most.texture_1d_mipmap : most.texture_1d;
+            fits = fits && within(one_of(of_texture, most.surface_1d), 0, 0);
+        } else if (e.depth == 0) {
+            const auto& of_texture = mipmapped        ? most.texture_2d_mipmap
+                                     : flags & gather ? most.texture_2d_gather
+                                                      : most.texture_2d;
+            const auto& l = one_of(of_texture, most.surface_2d);
+            fits = fits && within(l[0], l[1], 0);
+        } else {
+            const auto& l = one_of(most.texture_3d, most.surface_3d);
+            const auto& other = one_of(most.texture_3d_alternative, most.surface_3d);
+            fits = fits && (within(l[0], l[1], l[2]) || within(other[0], other[1], other[2]));
+        }
+    }
+    require(fits, cudaErrorInvalidValue,
+            "the array is larger than the GPU supports; cudaGetDeviceProperties() returns the "
+            "largest extents");
+}
+
 sim::TextureObject shape_of(const ChannelFormat& channel, const Extent& e, unsigned flags,
                             uint32_t levels) {
     using namespace array_flag;
@@ -77,6 +121,7 @@ sim::TextureObject shape_of(const ChannelFormat& channel, const Extent& e, unsig
     require(e.width > 0 && !(flags & ~(layered | surface | cube | gather)), cudaErrorInvalidValue,
             "an array needs a width, and no flags except cudaArrayLayered, "
             "cudaArraySurfaceLoadStore, cudaArrayCubemap and cudaArrayTextureGather");
+    check_extent(e, flags, levels > 1);
     sim::TextureObject s;
     s.width = number(e.width), s.height = number(e.height);
     s.cube = (flags & cube) != 0, s.layered = (flags & layered) != 0;

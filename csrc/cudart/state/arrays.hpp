@@ -22,6 +22,23 @@ namespace array_flag {
 inline constexpr unsigned layered = 1, surface = 2, cube = 4, gather = 8;
 }
 
+// The largest extents of arrays (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability"). They are the same for compute capabilities 7.0 to 9.0. Where an array has layers,
+// the last number is their largest number.
+struct ArrayLimits {
+    int texture_1d = 131072, texture_2d[2] = {131072, 65536}, texture_3d[3] = {16384, 16384, 16384};
+    int texture_3d_alternative[3] = {8192, 8192, 32768}, texture_cube = 32768;
+    int texture_1d_layered[2] = {32768, 2048}, texture_2d_layered[3] = {32768, 32768, 2048};
+    int texture_cube_layered[2] = {32768, 2046}, texture_2d_gather[2] = {32768, 32768};
+    int texture_2d_linear[3] = {131072, 65000, 2097120};  // width, height, bytes of the pitch
+    int texture_1d_linear = 1 << 28, texture_1d_mipmap = 32768;
+    int texture_2d_mipmap[2] = {32768, 32768};
+    int surface_1d = 32768, surface_2d[2] = {131072, 65536}, surface_3d[3] = {16384, 16384, 16384};
+    int surface_1d_layered[2] = {32768, 2048}, surface_2d_layered[3] = {32768, 32768, 2048};
+    int surface_cube = 32768, surface_cube_layered[2] = {32768, 2046};
+};
+inline constexpr ArrayLimits array_limits;
+
 // A CUDA array or mipmapped array.
 struct ArrayInfo {
     uint64_t address = 0;  // the address of the first texel

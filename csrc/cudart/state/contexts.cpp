@@ -4,12 +4,16 @@
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/arrays.hpp"
+#include "cudart/state/per_thread.hpp"
 #include "cudart/state/runtime.hpp"
 
 namespace coalesce::cudart {
 
 namespace {
-thread_local std::vector<Context> stack;
+std::vector<Context>& stack() {
+    static const PerThread<std::vector<Context>> stacks;
+    return stacks.get();
+}
 
 // Functions that a program may call before any context exists, and that create none.
 bool needs_no_context(std::string_view function) {
@@ -67,19 +71,19 @@ void Contexts::reset_primary() {
     if (primary_.active) destroy(&primary_);
 }
 
-Context Contexts::current() { return stack.empty() ? nullptr : stack.back(); }
+Context Contexts::current() { return stack().empty() ? nullptr : stack().back(); }
 
 void Contexts::set_current(Context context) {
-    if (!stack.empty()) stack.pop_back();
-    if (context) stack.push_back(context);
+    if (!stack().empty()) stack().pop_back();
+    if (context) stack().push_back(context);
 }
 
-void Contexts::push(Context context) { stack.push_back(context); }
+void Contexts::push(Context context) { stack().push_back(context); }
 
 Context Contexts::pop() {
-    if (stack.empty()) return nullptr;
-    const Context top = stack.back();
-    stack.pop_back();
+    if (stack().empty()) return nullptr;
+    const Context top = stack().back();
+    stack().pop_back();
     return top;
 }
 

@@ -16,7 +16,6 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <sstream>
 #include <tuple>
 
 #include "cudart/report/snapshots.hpp"
@@ -40,8 +39,15 @@ struct Counted {
 };
 
 Counted& counted(const KernelWork& w) {
-    static std::map<std::tuple<const Function*, Dim, Dim, uint32_t>, Counted> all;
-    return all[{w.function, w.grid, w.block, w.shared_bytes}];
+    static auto* const all = new std::map<std::tuple<const Function*, Dim, Dim, uint32_t>, Counted>;
+    return (*all)[{w.function, w.grid, w.block, w.shared_bytes}];
+}
+
+// A pointer below this address is null, or an offset from null.
+constexpr uint64_t null_pages = 65536;
+
+bool is_object(uint64_t address) {
+    return address >= sim::objects_base && address < sim::objects_end;
 }
 
 LaunchRequest request_of(const KernelWork& w) {
@@ -113,42 +119,83 @@ Memory::Names names_of(const KernelWork& w) {
     return names;
 }
 
-// Adds to a message a description of the allocations of the arrays that it names.
-std::string explained(const std::string& message, const KernelWork& w) {
-    std::string text = message;
-    each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
-        const Allocation* const a = runtime().memory.find(address);
-        if (a && message.find("`" + p.name + "`") != std::string::npos)
-            text += "\n  `" + p.name + "` is in " + a->described();
-        const std::string freed = runtime().memory.freed_at(address);
-        if (!freed.empty() && message.find("no texture or surface object") != std::string::npos)
-            text += "\n  `" + p.name + "` was destroyed: it was " + freed;
-        if (!a && !freed.empty() && message.find("outside every array") != std::string::npos)
-            text += "\n  `" + p.name + "` points into memory that was freed: " + freed;
-        if (!a && freed.empty() && !in_arena(address) && address > 65536 &&
-            message.find("outside every array") != std::string::npos && p.item_bytes)
-            text += "\n  `" + p.name + "` points to memory of the host, which kernels cannot use";
+// Describes the memory that a fault concerns, one line for each argument that explains it.
+// `address` is the address of an access, or the handle of a texture or surface object. `array` is
+// the array that the message names.
+std::vector<std::string> explanation(const KernelWork& w, const std::string& array,
+                                     uint64_t address) {
+    const Memory& memory = runtime().memory;
+    const std::string freed = address ? memory.freed_at(address) : "";
+    std::vector<std::string> lines;
+    each_pointer(w, [&](const DeclaredParameter& p, uint64_t pointer) {
+        const Allocation* const a = runtime().memory.find(pointer);
+        const std::string name = "`" + p.name + "`";
+        if (a && p.name == array) {
+            lines.push_back(name + " is in " + a->described());
+        } else if (!freed.empty() && memory.freed_at(pointer) == freed) {
+            lines.push_back(name +
+                            (is_object(address) ? " was destroyed: it was "
+                                                : " points into memory that was freed: ") +
+                            freed);
+        } else if (address > null_pages && freed.empty() && array.empty() && !a &&
+                   !in_arena(pointer) && pointer > null_pages && p.item_bytes) {
+            lines.push_back(name + " points to memory of the host, which kernels cannot use");
+        }
     });
+    if (lines.empty() && !freed.empty()) lines.push_back("the address is in " + freed);
+    return lines;
+}
+
+std::string explained(const std::string& message, const KernelWork& w, const std::string& array,
+                      uint64_t address) {
+    std::string text = message;
+    for (const std::string& line : explanation(w, array, address)) text += "\n  " + line;
     return text;
+}
+
+std::string explained(const MemoryFault& fault, const KernelWork& w) {
+    return explained(fault.what(), w, fault.array, fault.address.value_or(0));
 }
 
 // Lets the kernel continue after reads near an array, and reports them.
 struct OutsideReadReport {
     OutsideReadReport(sim::GridRun& launch, const KernelWork& w) : work(w) {
-        // The page of a freed allocation can still be read, but such a read is always a mistake.
-        reads.forbidden = [](uint64_t address) {
-            return !runtime().memory.freed_at(address).empty();
-        };
         launch.outside_reads = &reads;
     }
     ~OutsideReadReport() {
-        if (reads.count)
-            runtime().report.add_outside_reads(*work.function, explained(reads.first, work),
+        if (reads.first)
+            runtime().report.add_outside_reads(*work.function, explained(*reads.first, work),
                                                reads.count);
     }
     const KernelWork& work;
     sim::OutsideReads reads;
 };
+
+// Returns the error that a GPU returns after a kernel has stopped for this reason. An H200 does for
+// all except `misuse`, whose effect on a GPU is not defined, and the last two: there, the kernel
+// never ends.
+Error error_of(Fault fault) {
+    switch (fault) {
+        case Fault::outside:
+        case Fault::read_only:
+        case Fault::stack_overflow:
+            return cudaErrorIllegalAddress;
+        case Fault::misaligned:
+            return cudaErrorMisalignedAddress;
+        case Fault::assertion:
+            return cudaErrorAssert;
+        case Fault::illegal_instruction:
+            return cudaErrorIllegalInstruction;
+        case Fault::no_function:
+        case Fault::no_object:
+        case Fault::trap:
+        case Fault::misuse:
+        case Fault::instruction_limit:
+        case Fault::deadlock:
+            break;
+    }
+    return cudaErrorLaunchFailure;
+}
 
 // Runs the launch. If it throws, the exception becomes the permanent error.
 void run(const KernelWork& w, const std::function<void()>& body) {
@@ -156,20 +203,20 @@ void run(const KernelWork& w, const std::function<void()>& body) {
     const auto fail = [&](Error error, const std::string& message) {
         rt.fault = error;
         rt.fault_returned = false;
-        rt.report.failure = explained(message, w);
+        rt.report.failure = message;
         std::fflush(stdout);
         std::fprintf(stderr, "coalesce: %s\n", rt.report.failure.c_str());
     };
     try {
         body();
     } catch (const MemoryFault& e) {
-        const bool misaligned = std::strstr(e.what(), "not a multiple of");
-        fail(misaligned ? cudaErrorMisalignedAddress : cudaErrorIllegalAddress, e.what());
+        fail(error_of(e.fault), explained(e, w));
+    } catch (const KernelFault& e) {
+        fail(error_of(e.fault), explained(e.what(), w, "", e.handle));
     } catch (const UnsupportedInstruction& e) {
         fail(cudaErrorNotSupported, e.what());
     } catch (const LaunchError& e) {
-        const bool assertion = std::strstr(e.what(), "ssert");
-        fail(assertion ? cudaErrorAssert : cudaErrorLaunchFailure, e.what());
+        fail(cudaErrorLaunchFailure, e.what());
     }
 }
 
@@ -228,17 +275,11 @@ void run_checked(const KernelWork& w, ModuleRecord& module) {
         auto result =
             analysis::launch(program, request, rt.memory.address_space(names_of(w)), nullptr);
         for (analysis::Finding& f : result.checked->findings) {
-            std::istringstream more(explained(f.title, w).substr(f.title.size()));
-            for (std::string line; std::getline(more >> std::ws, line);) f.details.push_back(line);
+            for (std::string& line : explanation(w, f.array, f.address))
+                f.details.push_back(std::move(line));
         }
         rt.report.add(*w.function, *result.checked, program);
-        for (const analysis::Finding& f : result.checked->findings) {
-            using analysis::FindingKind;
-            if (f.warning) continue;
-            if (f.kind == FindingKind::stopped) rt.fault = cudaErrorLaunchFailure;
-            if (f.kind == FindingKind::out_of_bounds || f.kind == FindingKind::use_after_free)
-                rt.fault = cudaErrorIllegalAddress;
-        }
+        if (result.checked->fault) rt.fault = error_of(*result.checked->fault);
     });
 }
 
@@ -258,10 +299,7 @@ void validate(const KernelWork& w) {
         LaunchRequest request = request_of(w);
         request.launch.cooperative = false;
         analysis::prepare(program, request);
-        const uint32_t shared = program.shared_bytes + w.shared_bytes;
-        const auto occupancy =
-            model::occupancy(rt.gpu, uint32_t(w.block.count()), request.registers, shared);
-        if (occupancy.blocks == 0) throw Failure{cudaErrorLaunchOutOfResources};
+        rt.heap_used = rt.heap_used || program.allocates;
         if (!w.cooperative) return;
         request.launch.cooperative = true;
         try {
@@ -274,6 +312,10 @@ void validate(const KernelWork& w) {
         print_once("coalesce: kernel " + w.function->name + " cannot be simulated: " + e.what());
         rt.report.failure = e.what();
         throw Failure{cudaErrorNotSupported};
+    } catch (const OutOfRegisters& e) {
+        throw Failure{cudaErrorLaunchOutOfResources, std::string("a launch failed: ") + e.what()};
+    } catch (const InvalidCluster& e) {
+        throw Failure{cudaErrorInvalidClusterSize, std::string("a launch failed: ") + e.what()};
     } catch (const LaunchError& e) {
         throw Failure{cudaErrorInvalidConfiguration, std::string("a launch failed: ") + e.what()};
     }
@@ -290,7 +332,7 @@ double launch(const KernelWork& w) {
     Counted& known = counted(w);
     if (rt.settings.check) {
         each_pointer(w, [&](const DeclaredParameter&, uint64_t address) {
-            rt.memory.use_unwaited(address);
+            rt.memory.use_unwaited(address, Memory::Use::write);
         });
         run_checked(w, module);
     } else if (std::has_single_bit(++known.launches)) {

@@ -139,7 +139,7 @@ void Memory::release(uint64_t address) {
     else
         munmap(a.host, round_up(std::max<uint64_t>(a.bytes, 1), page));
     used_ -= a.bytes;
-    freed_[address] = {a.bytes, a.described()};
+    freed_[address] = {a.bytes, a.name, a.described()};
     if (freed_.size() > max_freed) freed_.erase(freed_.begin());
     allocations_.erase(entry);
     stale_ = true;
@@ -170,11 +170,17 @@ Allocation* Memory::find(uint64_t address) {
 
 Allocation* Memory::find(const void* pointer) { return find(reinterpret_cast<uint64_t>(pointer)); }
 
-std::string Memory::freed_at(uint64_t address) const {
+std::map<uint64_t, Memory::Freed>::const_iterator Memory::freed_range(uint64_t address) const {
     const auto after = freed_.upper_bound(address);
-    if (after == freed_.begin()) return "";
-    const auto& [start, freed] = *std::prev(after);
-    return address - start < std::max<uint64_t>(freed.bytes, 1) ? freed.description : "";
+    if (after == freed_.begin()) return freed_.end();
+    const auto freed = std::prev(after);
+    return address - freed->first < std::max<uint64_t>(freed->second.bytes, 1) ? freed
+                                                                               : freed_.end();
+}
+
+std::string Memory::freed_at(uint64_t address) const {
+    const auto freed = freed_range(address);
+    return freed == freed_.end() ? "" : freed->second.description;
 }
 
 Memory::View Memory::view(const void* pointer, uint64_t bytes, const char* what) {
@@ -212,30 +218,35 @@ void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
         define(to, bytes);
 }
 
-void Memory::use_unwaited(uint64_t address) {
+void Memory::use_unwaited(uint64_t address, Use use) {
     const Allocation* const a = find(address);
     // Variables are omitted, because they may not begin at the start of a page.
-    if (checked_ && a && a->number && a->readable_by_host()) unwaited_.insert(a->address);
+    if (!checked_ || !a || !a->number || !a->readable_by_host()) return;
+    Use& most = unwaited_.try_emplace(a->address, use).first->second;
+    most = std::max(most, use);
 }
 
 void Memory::guard_unwaited(bool guarded) {
     if (guarded == guarded_ || (guarded && unwaited_.empty())) return;
-    for (const uint64_t address : unwaited_) {
+    for (const auto& [address, use] : unwaited_) {
         const Allocation* const a = find(address);
         if (!a || a->address != address) continue;
+        const int protection = !guarded            ? PROT_READ | PROT_WRITE
+                               : use == Use::write ? PROT_NONE
+                                                   : PROT_READ;
         mprotect(reinterpret_cast<void*>(address), round_up(std::max<uint64_t>(a->bytes, 1), page),
-                 guarded ? PROT_NONE : PROT_READ | PROT_WRITE);
+                 protection);
     }
     guarded_ = guarded;
 }
 
-const Allocation* Memory::release_unwaited(uint64_t address) {
+Memory::Unwaited Memory::release_unwaited(uint64_t address) {
     const Allocation* const a = find(address);
-    if (!guarded_ || !a || !unwaited_.contains(a->address)) return nullptr;
+    if (!guarded_ || !a || !unwaited_.contains(a->address)) return {};
     guard_unwaited(false);
-    unwaited_.erase(a->address);
+    const Use use = unwaited_.extract(a->address).mapped();
     guard_unwaited(true);
-    return a;
+    return {a, use};
 }
 
 void Memory::after_module(uint64_t end) {
@@ -245,6 +256,15 @@ void Memory::after_module(uint64_t end) {
 sim::AddressSpace& Memory::address_space(const Names& names) {
     if (!stale_ && names == names_) return space_;
     space_ = {};
+    space_.freed_before = [this](uint64_t address) -> std::optional<sim::Buffer> {
+        const auto freed = freed_range(address);
+        if (freed == freed_.end()) return {};
+        sim::Buffer b;
+        b.name = freed->second.name;
+        b.address = freed->first;
+        b.bytes = freed->second.bytes;
+        return b;
+    };
     for (const auto& [address, a] : allocations_) {
         sim::Buffer b;
         b.name = a.name;

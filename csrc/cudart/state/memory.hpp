@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -121,13 +120,18 @@ class Memory {
 
     // For checked runs: marks pinned or managed memory that the GPU may use until the host waits
     // for the GPU. If the host accesses marked memory before it has waited for the GPU, the access
-    // is detected (signals.cpp).
-    void use_unwaited(uint64_t address);
+    // is detected (signals.cpp). The host may read memory that the GPU only reads.
+    enum class Use : uint8_t { read, write };
+    void use_unwaited(uint64_t address, Use use);
     void guard_unwaited(bool guarded);
     void forget_unwaited() { unwaited_.clear(); }
-    // Makes memory that use_unwaited() has marked accessible to the host again. Returns null if the
-    // address is in no such memory.
-    [[nodiscard]] const Allocation* release_unwaited(uint64_t address);
+    // Makes memory that use_unwaited() has marked accessible to the host again. The allocation is
+    // null if the address is in no such memory.
+    struct Unwaited {
+        const Allocation* allocation = nullptr;
+        Use use = Use::write;
+    };
+    [[nodiscard]] Unwaited release_unwaited(uint64_t address);
 
     [[nodiscard]] uint64_t used() const { return used_; }
     // Returns the size of the simulated GPU's memory, but at most half of this machine's memory.
@@ -136,15 +140,18 @@ class Memory {
     void keep_undefined() { checked_ = true; }
 
   private:
-    void check_room(uint64_t bytes, const char* function) const;
-
-    std::map<uint64_t, Allocation> allocations_;
     struct Freed {
         uint64_t bytes;
-        std::string description;
+        std::string name, description;
     };
+
+    void check_room(uint64_t bytes, const char* function) const;
+    // Returns the freed memory that contained this address, or freed_.end().
+    [[nodiscard]] std::map<uint64_t, Freed>::const_iterator freed_range(uint64_t address) const;
+
+    std::map<uint64_t, Allocation> allocations_;
     std::map<uint64_t, Freed> freed_;
-    std::set<uint64_t> unwaited_;
+    std::map<uint64_t, Use> unwaited_;
     bool guarded_ = false;
     sim::AddressSpace space_;
     Names names_;

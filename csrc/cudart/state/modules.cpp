@@ -71,7 +71,11 @@ const ptx::Function& ModuleRecord::entry(const std::string& name) const {
 
 const sim::Program& ModuleRecord::program(const std::string& name, analysis::Purpose purpose) {
     const std::pair key{name, purpose};
-    if (const auto known = programs.find(key); known != programs.end()) return known->second;
+    const auto stack = uint32_t(runtime().limits[Limit::stack_size]);
+    if (const auto known = programs.find(key); known != programs.end()) {
+        sim::limit_stack(known->second, stack);
+        return known->second;
+    }
     const sim::Engine& engine = sim::engine(analysis::watch_for(purpose));
     const ptx::Function& function = entry(name);
     std::optional<sim::Program> made;
@@ -87,6 +91,7 @@ const sim::Program& ModuleRecord::program(const std::string& name, analysis::Pur
     if (!made) made = sim::decode(parsed, function, memory, engine);
     const auto file = made->files.find(made->source_file);
     if (file != made->files.end()) made->source = source(file->second);
+    sim::limit_stack(*made, stack);
     return programs.emplace(key, std::move(*made)).first->second;
 }
 
@@ -174,6 +179,12 @@ void Modules::read(ModuleRecord& m) {
         if (m.log.empty()) m.log = e.what();
         throw BadImage(cudaErrorInvalidPtx, std::string("the PTX cannot be read: ") + e.what());
     }
+    constexpr uint32_t newest = 9;  // the major version of the PTX of CUDA 13
+    if (m.parsed.version_major > newest)
+        throw BadImage(cudaErrorUnsupportedPtxVersion,
+                       "the PTX has version " + std::to_string(m.parsed.version_major) + "." +
+                           std::to_string(m.parsed.version_minor) +
+                           ", which is newer than CUDA 13; compile it with an older nvcc");
     m.parsed.function_addresses = m.known.functions;
     m.memory = sim::lay_out_memory_at(m.parsed, rt.memory.next_module());
     uint64_t end = 0;

@@ -1,5 +1,7 @@
 #include "cudart/state/runtime.hpp"
 
+#include <pthread.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -7,6 +9,7 @@
 #include "cudart/report/signals.hpp"
 #include "cudart/state/api.hpp"
 #include "cudart/state/arrays.hpp"
+#include "sim/run/device_heap.hpp"
 
 namespace coalesce::cudart {
 
@@ -63,6 +66,8 @@ __attribute__((constructor)) void start() {
 Runtime::Runtime() : settings(settings_of_environment()), gpu(gpu_named(settings.gpu)) {
     if (settings.check) memory.keep_undefined();
     made = true;
+    // The report is that of this process. A child that uses CUDA has no report.
+    pthread_atfork(nullptr, nullptr, [] { made = false; });
 }
 
 void write_report() {
@@ -108,8 +113,20 @@ void Runtime::waited() {
     }
 }
 
+std::map<int, size_t> default_limits() {
+    return {{Limit::stack_size, sim::default_stack},
+            {Limit::printf_buffer, 1 << 20},
+            {Limit::malloc_heap, sim::device_heap_bytes},
+            {Limit::l2_fetch_granularity, 64},
+            {Limit::persisting_l2, 0}};
+}
+
 void Runtime::reset() {
     contexts.reset_primary();
+    limits = default_limits();
+    heap_used = false;
+    sim::DeviceHeap::get().clear();
+    sim::DeviceHeap::get().set_limit(limits[Limit::malloc_heap]);
     fault = cudaSuccess;
     fault_returned = false;
 }

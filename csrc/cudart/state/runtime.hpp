@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,13 @@ struct Settings {
     std::string helper = {};
 };
 
+// The numbers of limits (cudaLimit).
+namespace Limit {
+inline constexpr int stack_size = 0, printf_buffer = 1, malloc_heap = 2, l2_fetch_granularity = 5,
+                     persisting_l2 = 6;
+}
+[[nodiscard]] std::map<int, size_t> default_limits();
+
 class Runtime {
   public:
     Runtime();
@@ -53,6 +61,10 @@ class Runtime {
     bool fault_returned = false;
     // The mistake in the last launch that failed.
     std::string unread_error_mistake;
+    // The limits of cudaDeviceSetLimit().
+    std::map<int, size_t> limits = default_limits();
+    // A kernel that calls malloc() was launched.
+    bool heap_used = false;
     // The text that kernels have printed and that is not shown yet.
     std::string printed;
 

@@ -1,6 +1,7 @@
 #include "cudart/state/streams.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/graphs.hpp"
@@ -10,7 +11,8 @@ namespace coalesce::cudart {
 
 namespace {
 constexpr unsigned non_blocking = 1;
-}
+thread_local CaptureMode thread_mode = CaptureMode::global;
+}  // namespace
 
 StreamRecord& Streams::stream(Stream handle) {
     // Handles 0, 1 and 2 are null, cudaStreamLegacy and cudaStreamPerThread.
@@ -38,9 +40,58 @@ Stream Streams::create(unsigned flags, int priority) {
 }
 
 void Streams::destroy(Stream handle) {
-    stream(handle);
+    StreamRecord& s = stream(handle);
     require(streams_.erase(handle) == 1, cudaErrorInvalidResourceHandle);
+    end_capture(s);
+    for (const Event e : events_)
+        if (e->capture == &s) *e = {.flags = e->flags, .owner = e->owner};
     delete handle;
+}
+
+void Streams::end_capture(StreamRecord& origin) {
+    const auto leave = [](StreamRecord& s) {
+        s.capture = nullptr;
+        s.captured.reset();
+        s.origin = nullptr;
+        s.owns_capture = true;
+        s.invalidated = false;
+        s.last.clear();
+    };
+    for (const Stream s : streams_)
+        if (s != &origin && s->origin == &origin) leave(*s);
+    leave(origin);
+}
+
+CaptureMode Streams::exchange_mode(CaptureMode mode) { return std::exchange(thread_mode, mode); }
+
+void Streams::refuse_in_capture() {
+    using enum CaptureMode;
+    bool forbidden = false;
+    each_capture([&](StreamRecord& s) {
+        const bool own = s.thread == std::this_thread::get_id();
+        const bool forbids = own ? thread_mode != relaxed && s.mode != relaxed
+                                 : thread_mode == global && s.mode == global;
+        s.invalidated = s.invalidated || forbids;
+        forbidden = forbidden || forbids;
+    });
+    require(
+        !forbidden, cudaErrorStreamCaptureUnsupported,
+        "a call that waits for the GPU or that allocates or frees memory is not allowed while a "
+        "stream is being captured into a graph");
+}
+
+void Streams::refuse_implicit_wait(Stream handle) {
+    constexpr uintptr_t legacy_handle = 1;
+    if (reinterpret_cast<uintptr_t>(handle) > legacy_handle) return;
+    bool waits = false;
+    each_capture([&](StreamRecord& s) {
+        if (s.flags & non_blocking) return;
+        s.invalidated = waits = true;
+    });
+    require(!waits, cudaErrorStreamCaptureImplicit,
+            "work in the default stream waits for all other streams, but one of them is being "
+            "captured into a graph; use another stream, or create the captured stream with "
+            "cudaStreamNonBlocking");
 }
 
 Event Streams::create_event(unsigned flags) {
@@ -57,7 +108,10 @@ void Streams::destroy(Event handle) {
 }
 
 void Streams::destroy_all(Context owner) {
-    std::erase_if(streams_, [&](Stream s) { return s->owner == owner ? (delete s, true) : false; });
+    std::vector<Stream> own;
+    for (const Stream s : streams_)
+        if (s->owner == owner) own.push_back(s);
+    for (const Stream s : own) destroy(s);
     std::erase_if(events_, [&](Event e) { return e->owner == owner ? (delete e, true) : false; });
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "cudart/abi/abi.hpp"
@@ -22,6 +23,14 @@
 namespace coalesce::cudart {
 
 using StreamAttribute = std::array<char, 64>;  // cudaLaunchAttributeValue
+
+// Which calls are forbidden during a capture (cudaStreamCaptureMode). Calls that wait for the GPU
+// or allocate memory are not captured, so a program that needs them would make a wrong graph.
+enum class CaptureMode : int {
+    global,      // such calls are forbidden in all threads
+    own_thread,  // only in the thread that captures
+    relaxed,     // such calls are allowed
+};
 
 // A stream.
 struct StreamRecord {
@@ -33,9 +42,13 @@ struct StreamRecord {
     std::map<int, StreamAttribute> attributes;  // the key is the number in cudaLaunchAttributeID
     // The following members are for a stream that is being captured.
     GraphRecord* capture = nullptr;
-    bool owns_capture = true;  // false: the stream joined the capture through an event
+    bool owns_capture = true;        // false: the stream joined the capture through an event
+    StreamRecord* origin = nullptr;  // the stream in which the capture began
+    // The following three are valid for the origin of a capture. A mistake during the capture
+    // invalidates it: the graph cannot be used, and only cudaStreamEndCapture() is allowed.
     bool invalidated = false;
-    StreamRecord* origin = nullptr;
+    CaptureMode mode = CaptureMode::global;
+    std::thread::id thread;  // the thread that began the capture
     std::vector<Node> last;  // the nodes on which the next captured node depends
     std::shared_ptr<GraphRecord> captured;
 };
@@ -64,6 +77,15 @@ class Streams {
     void destroy(Event handle);
     void destroy_all(Context owner);
 
+    // Throws if a capture forbids calls that wait for the GPU or allocate memory in this thread.
+    // The call invalidates the capture.
+    void refuse_in_capture();
+    // Throws if work in the default stream would have to wait for a stream that is being captured.
+    void refuse_implicit_wait(Stream handle);
+    // Takes a stream, and all streams that joined its capture, out of the capture.
+    void end_capture(StreamRecord& origin);
+    [[nodiscard]] static CaptureMode exchange_mode(CaptureMode mode);  // of this thread
+
     // Models work of `ms` milliseconds on an engine.
     void pass(StreamRecord& stream, Engine engine, double ms);
     // Sets the clock of the default stream to the latest of all clocks.
@@ -77,6 +99,12 @@ class Streams {
     std::set<Stream> streams_;
     std::set<Event> events_;
     StreamRecord legacy_;
+    template <class F>
+    void each_capture(F&& f) {
+        for (const Stream s : streams_)
+            if (s->capture && s->origin == s) f(*s);
+    }
+
     double engines_[4] = {};
     uint64_t count_ = 0;
 };

@@ -43,6 +43,8 @@ uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t 
     return overflows ? UINT64_MAX : sum;
 }
 
+bool is_empty(const CopyWork& c) { return c.width == 0 || c.height == 0 || c.depth == 0; }
+
 struct Ends {
     Memory::View to, from;
 };
@@ -94,15 +96,49 @@ bool on_device(const Memory::View& view) {
            (view.allocation->kind != Kind::pinned && view.allocation->kind != Kind::registered);
 }
 
+// In a checked run, reports a copy of memory to which nothing was written. Structures may have
+// unused bytes between their members, so shorter gaps than `gap` are not reported.
+void check_defined(const CopyWork& c, const Ends& e) {
+    const Allocation* const from = e.from.allocation;
+    if (!from || !from->undefined) return;
+    constexpr uint64_t gap = 16;
+    uint64_t undefined = 0, run = 0, longest = 0;
+    for (size_t z = 0; z < c.depth; ++z) {
+        for (size_t y = 0; y < c.height; ++y) {
+            const bool* const row =
+                from->undefined.get() + e.from.offset + z * c.from_slice + y * c.from_pitch;
+            for (size_t x = 0; x < c.width; ++x) {
+                run = row[x] ? run + 1 : 0;
+                undefined += row[x];
+                longest = std::max(longest, run);
+            }
+        }
+    }
+    const uint64_t all = c.width * c.height * c.depth;
+    // Within the device, a copy of memory that is written only in part is reported when the host or
+    // a kernel reads the rest.
+    const bool reported = undefined == all || (longest >= gap && !on_device(e.to));
+    if (undefined == 0 || !reported) return;
+    const std::string part =
+        undefined == all ? "" : std::to_string(undefined) + " of the copied bytes in ";
+    runtime().report.add_mistake("uninitialized copy",
+                                 std::string(called(c.function)) +
+                                     "() copies memory to which nothing was written: " + part +
+                                     from->described(),
+                                 caller());
+}
+
 void copy(const CopyWork& c, StreamRecord& stream) {
     const Ends e = ends_of(c);
+    if (is_empty(c)) return;
+    check_defined(c, e);
     for (size_t z = 0; z < c.depth; ++z) {
         for (size_t y = 0; y < c.height; ++y) {
             Memory::View to = e.to, from = e.from;
             const size_t by_to = z * c.to_slice + y * c.to_pitch;
             const size_t by_from = z * c.from_slice + y * c.from_pitch;
             to.host += by_to, to.offset += by_to, from.host += by_from, from.offset += by_from;
-            if (c.width) std::memmove(to.host, from.host, c.width);
+            std::memmove(to.host, from.host, c.width);
             Memory::copy_defined(to, from, c.width);
         }
     }
@@ -136,6 +172,7 @@ Memory::View place_of(const SetWork& s) {
 
 void set(const SetWork& s, StreamRecord& stream) {
     const Memory::View place = place_of(s);
+    if (s.width == 0) return;
     for (size_t y = 0; y < s.height; ++y) {
         Memory::View row = place;
         row.host += y * s.pitch, row.offset += y * s.pitch;
@@ -186,7 +223,7 @@ void perform(const Work& work, StreamRecord& stream) {
                 [&](const SetWork& s) { set(s, stream); },
                 [&](const HostWork& h) {
                     rt.waited();
-                    const detail::ProgramCall program;
+                    const detail::ProgramCall program(true);
                     if (h.callback)
                         h.callback(h.stream, cudaSuccess, h.data);
                     else
@@ -208,12 +245,22 @@ void perform(const Work& work, StreamRecord& stream) {
         work);
 }
 
+void submit_async(CopyWork c, Stream stream) {
+    Runtime& rt = runtime();
+    const auto to = reinterpret_cast<uint64_t>(c.to), from = reinterpret_cast<uint64_t>(c.from);
+    submit(std::move(c), stream);
+    if (rt.streams.stream(stream).capture) return;
+    rt.memory.use_unwaited(to, Memory::Use::write);
+    rt.memory.use_unwaited(from, Memory::Use::read);
+}
+
 void submit(Work work, Stream handle) {
     Runtime& rt = runtime();
     StreamRecord& stream = rt.streams.stream(handle);
+    rt.streams.refuse_implicit_wait(handle);
     validate(work);
     if (!stream.capture) return perform(work, stream);
-    require(!stream.invalidated, cudaErrorStreamCaptureInvalidated);
+    require(!stream.origin->invalidated, cudaErrorStreamCaptureInvalidated);
     stream.last = {stream.capture->add(std::move(work), stream.last)};
 }
 

@@ -16,6 +16,9 @@ namespace coalesce::cudart {
 
 struct Function;
 
+// The largest pitch of a copy or a fill, in bytes (the device attribute memPitch).
+inline constexpr size_t max_pitch = 0x7fffffff;
+
 // A launch of a kernel.
 struct KernelWork : Launch {
     Function* function = nullptr;
@@ -81,6 +84,8 @@ void validate(const Work& work);
 void perform(const Work& work, StreamRecord& stream);
 // Executes the work now. If the stream is being captured, adds the work to the graph instead.
 void submit(Work work, Stream stream);
+// Like submit(), for a copy for which the host does not wait.
+void submit_async(CopyWork copy, Stream stream);
 
 // Returns the work of a launch. `arguments` has a pointer to the value of each parameter. If the
 // values are in one buffer instead, `extra` describes this buffer, as for cuLaunchKernel().

@@ -390,16 +390,24 @@ Guard Decoder::guard_of(const ptx::Instruction& in) const {
 
 // Computes the number of bytes of local memory that a lane needs. A chain of calls needs the bytes
 // of all its functions. The chain that needs the most bytes determines the result. If the depth of
-// calls is not known (recursion, calls through pointers), the result is a fixed size.
+// calls is not known (recursion, calls through pointers), the limit of the stack determines it.
 void Decoder::finish_depth() {
     std::vector<uint32_t> bytes;
     for (const FunctionInfo& f : program_.functions) bytes.push_back(f.local_bytes);
     program_.recursive = graph_.through_pointers;
     // If a chain of calls is deeper than this, the stack overflows when the kernel runs.
-    const uint32_t deepest = graph_.deepest(bytes, max_local_bytes, program_.recursive);
-    program_.local_bytes = program_.recursive ? unknown_depth_stack : deepest;
-    program_.local_end =
-        bytes.size() > 1 || program_.recursive ? program_.local_bytes : kernel_end_;
+    program_.least_stack = graph_.deepest(bytes, max_local_bytes, program_.recursive);
+    program_.local_bytes = program_.least_stack;
+    program_.local_end = bytes.size() > 1 ? program_.local_bytes : kernel_end_;
+    program_.calls_pointers = graph_.through_pointers;
+    limit_stack(program_, default_stack);
+}
+
+void limit_stack(Program& p, uint32_t bytes) {
+    if (!p.recursive) return;
+    const uint32_t least = std::max(p.least_stack, p.calls_pointers ? unknown_depth_stack : 0);
+    p.local_bytes = p.local_end = round_up(std::max(least, bytes), 16u);
+    if (p.machine) p.functions[0].local_bytes = p.local_bytes;
 }
 
 void Decoder::unsupported(const ptx::Instruction& in, const std::string& why) const {

@@ -16,8 +16,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -126,6 +128,9 @@ class AddressSpace {
     void free_at(uint64_t address);
     // Returns the freed buffer that contained this address, or null.
     [[nodiscard]] const Buffer* freed(uint64_t address) const;
+    // Returns the memory that contained this address and that was freed before the launch. Null if
+    // the owner of the buffers does not remember freed memory.
+    std::function<std::optional<Buffer>(uint64_t address)> freed_before;
 
     // Returns the buffer that contains all of [address, address + bytes), or null. `hint` is the
     // index of the buffer that the same instruction found last time. This buffer is tried first,

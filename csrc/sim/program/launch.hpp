@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "errors.hpp"
 #include "kernel_launch.hpp"
 
 namespace coalesce::sim {
@@ -18,17 +19,13 @@ namespace coalesce::sim {
 // Allows a kernel to continue after a read outside all arrays, and counts such reads. A GPU maps
 // memory in pages of 2 MiB, and several arrays may be in one page. So on a GPU, a read near an
 // array returns some other memory and is not an error. On the simulator, such a read returns zeros
-// for all bytes outside arrays. The error message of the first such read is kept in `first`. Writes
-// and atomics outside all arrays are always faults, because they could change other arrays on a
-// GPU.
+// for all bytes outside arrays. Reads of freed memory are faults. Writes and atomics outside all
+// arrays are always faults, because they could change other arrays on a GPU.
 struct OutsideReads {
     static constexpr uint64_t page = 2u << 20;
-    // Some reads outside all arrays are faults nevertheless. Returns true if a read of this address
-    // is such a fault. Any worker (host thread) may call this function.
-    std::function<bool(uint64_t)> forbidden;
     std::mutex mutex;
-    std::string first;   // the message for the first read
-    uint64_t count = 0;  // the number of executed warp instructions with such reads
+    std::optional<MemoryFault> first;  // what the first read would be otherwise
+    uint64_t count = 0;                // the number of executed warp instructions with such reads
 };
 
 // The properties of the simulated GPU that a kernel can see. The default values are for an H200

@@ -284,8 +284,12 @@ struct MachineConstants {
     std::vector<std::byte> bank[MachineCode::banks];
 };
 
-// The size of a lane's local memory if the depth of calls is not known.
+// The stack of a kernel that calls functions through pointers, if its limit is smaller. The
+// assembler knows how deep such calls can be; the simulator does not.
 inline constexpr uint32_t unknown_depth_stack = 64 * 1024;
+// The limit of the stack of a kernel whose depth of calls is not known, unless the program has set
+// another one (cudaLimitStackSize).
+inline constexpr uint32_t default_stack = 1024;
 
 // A decoded kernel.
 struct Program {
@@ -345,9 +349,12 @@ struct Program {
     // The part of local_bytes that a lane may access. If the kernel calls no functions, this is the
     // end of its last variable.
     uint32_t local_end = 0;
-    // The kernel may recurse or call through pointers, so the depth is not known.
+    // The kernel may recurse or call through pointers, so the depth is not known. The stack then
+    // has the bytes of limit_stack().
     bool recursive = false;
-    bool allocates = false;  // the kernel calls malloc or free
+    bool calls_pointers = false;
+    uint32_t least_stack = 0;  // the bytes that calls without recursion need
+    bool allocates = false;    // the kernel calls malloc or free
     // True if the kernel reads the address of a cooperative launch's workspace (grid_workspace).
     bool uses_grid_workspace = false;
     // The size from __cluster_dims__. Zeros mean that the kernel has none.
@@ -363,6 +370,9 @@ struct Program {
     Conventions conventions;
     std::shared_ptr<const MachineCode> machine;  // null if the program is not from machine code
 };
+
+// Sets the size of the stack, if the depth of calls is not known.
+void limit_stack(Program& program, uint32_t bytes);
 
 inline constexpr uint32_t no_op = UINT32_MAX;
 

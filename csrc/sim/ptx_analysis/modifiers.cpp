@@ -6,11 +6,12 @@
 namespace coalesce::sim {
 
 Modifier Modifier::named(std::string_view text) {
-    static const std::unordered_map<std::string_view, uint8_t> numbers = [] {
+    // It is never destroyed: the destructor of a static object of a program may launch a kernel.
+    static const auto& numbers = *new auto([] {
         std::unordered_map<std::string_view, uint8_t> all;
         for (size_t n = 1; n < std::size(list); ++n) all.emplace(list[n], uint8_t(n));
         return all;
-    }();
+    }());
     Modifier modifier;
     if (const auto entry = numbers.find(text); entry != numbers.end())
         modifier.number_ = entry->second;

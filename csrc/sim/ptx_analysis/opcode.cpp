@@ -26,11 +26,11 @@ constexpr auto rows = [] {
 std::span<const Operation> operations() { return rows; }
 
 OpCode opcode_named(std::string_view opcode) {
-    static const auto codes = [] {
+    static const auto& codes = *new auto([] {
         std::unordered_map<std::string_view, OpCode> map;
         for (const Operation& row : operations()) map.emplace(row.spelling, row.code);
         return map;
-    }();
+    }());
     while (!opcode.empty()) {
         if (const auto entry = codes.find(opcode); entry != codes.end()) return entry->second;
         const size_t dot = opcode.rfind('.');

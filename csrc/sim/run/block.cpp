@@ -150,9 +150,10 @@ uint32_t barrier_number(Warp& w, const Op& op) {
         return first_warpgroup_barrier + w.index / warpgroup_warps;
     const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
     if (id >= named_barriers)
-        throw LaunchError("barrier " + std::to_string(id) +
-                          " does not exist; a block has the barriers 0 to 15\n  " +
-                          where(*w.block->program, op));
+        throw KernelFault(Fault::misuse,
+                          "barrier " + std::to_string(id) +
+                              " does not exist; a block has the barriers 0 to 15\n  " +
+                              where(*w.block->program, op));
     return id;
 }
 

@@ -230,8 +230,9 @@ void jump(Warp& w, const Op& op, uint32_t at) {
     if (by.to_function && !program.machine->functions.contains(offset))
         throw_no_function(w, op, offset <= 1);
     if (offset % 16 != 0 || number >= program.machine->op_of.size())
-        throw LaunchError("the kernel jumps to an address outside its code\n  " +
-                          where(program, op));
+        throw KernelFault(
+            Fault::no_function,
+            "the kernel jumps to an address outside its code\n  " + where(program, op));
     const uint32_t target = program.machine->op_of[number];
     if (same == w.current.mask) return go_to(w, target);
     diverge(w, same, target, at, no_op);

@@ -16,6 +16,11 @@ namespace {
 // As on a GPU, addresses of allocations are multiples of 16 bytes, but not of larger powers of two.
 constexpr uint64_t alignment = 16, gap = 4096;
 
+// The first bytes of an allocation have a value that is unlikely to be right, and count as
+// uninitialized. The others are zero and do not use memory of the host before the kernel writes to
+// them: a kernel may allocate much more than it uses.
+constexpr uint64_t most_marked = 1 << 20;
+
 // Returns the number of bytes of the heap that an allocation uses. An allocation of 0 bytes counts
 // as 1 byte. Otherwise a kernel could allocate for ever and never reach the limit.
 uint64_t rounded(uint64_t bytes) { return round_up(std::max(bytes, uint64_t{1}), alignment); }
@@ -50,10 +55,13 @@ void DeviceHeap::map_into(AddressSpace& memory) {
 uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller) {
     const std::lock_guard lock(mutex_);
     if (bytes > limit_ || used_ + rounded(bytes) > limit_) return 0;
-    auto contents = std::make_shared<Contents>(std::make_unique<std::byte[]>(bytes),
-                                               std::make_unique<bool[]>(bytes));
-    std::memset(contents->bytes.get(), 0xff, bytes);
-    std::fill_n(contents->undefined.get(), bytes, true);
+    auto contents = std::make_shared<Contents>();
+    contents->bytes.reset(static_cast<std::byte*>(std::calloc(bytes + 1, 1)));
+    contents->undefined.reset(static_cast<bool*>(std::calloc(bytes + 1, 1)));
+    if (!contents->bytes || !contents->undefined) return 0;
+    const uint64_t marked = std::min(bytes, most_marked);
+    std::memset(contents->bytes.get(), 0xff, marked);
+    std::fill_n(contents->undefined.get(), marked, true);
     Allocation a{bytes, caller, memory.heap.launch, std::move(contents)};
     used_ += rounded(bytes);
     const uint64_t address = next_ + alignment;

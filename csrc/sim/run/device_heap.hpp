@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -79,8 +80,11 @@ class DeviceHeap {
 
   private:
     struct Contents {
-        std::unique_ptr<std::byte[]> bytes;
-        std::unique_ptr<bool[]> undefined;
+        struct Free {
+            void operator()(void* memory) const { std::free(memory); }
+        };
+        std::unique_ptr<std::byte[], Free> bytes;
+        std::unique_ptr<bool[], Free> undefined;
     };
     struct Allocation {
         uint64_t bytes;

@@ -271,7 +271,7 @@ void throw_assertion(const Warp& w, const Op& op, uint64_t expression_address,
     if (others > 0)
         message += " and " + std::to_string(others) +
                    (others == 1 ? " other thread" : " other threads") + " of its warp";
-    throw LaunchError(message);
+    throw KernelFault(Fault::assertion, message);
 }
 
 }  // namespace coalesce::sim

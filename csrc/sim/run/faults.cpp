@@ -71,8 +71,6 @@ std::string describe(const Buffer& b, int64_t offset) {
     return text + (b.shape.size() == 1 ? ",)" : ")") + ", " + b.type;
 }
 
-namespace {
-
 const char* verb(Access access) {
     switch (access) {
         case Access::load:
@@ -85,6 +83,8 @@ const char* verb(Access access) {
             return "atomic update";
     }
 }
+
+namespace {
 
 // Returns the distance between the lanes of a mask if it is always the same, else 0.
 int distance_of_lanes(LaneMask mask) {
@@ -143,6 +143,9 @@ std::string where(const Program& program, const Op& op) {
 
 std::optional<Buffer> freed_memory(const AddressSpace& memory, uint64_t address) {
     if (const Buffer* const freed = memory.freed(address)) return *freed;
+    if (memory.freed_before) {
+        if (std::optional<Buffer> freed = memory.freed_before(address)) return freed;
+    }
     return freed_at(address);
 }
 
@@ -162,27 +165,31 @@ std::string attempt(const Op& op, Access access) {
 FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault fault,
                                uint64_t address) {
     const std::string what = attempt(op, access);
-    std::string message, detail;
+    FaultText text;
+    auto& [message, detail, array, offset] = text;
     const AddressSpace& memory = *w.block->memory;
     const Buffer* b = memory.nearest(address);
     const bool near = is_near_array(memory, address);
     if (fault == Fault::misaligned) {
         message =
             what + " at an address that is not a multiple of " + std::to_string(op.memory().bytes);
-        const int64_t offset = near ? int64_t(address - b->address) : 0;
-        detail = near ? "the address is " + std::to_string(offset) + " bytes into `" +
-                            b->name_at(offset) + "`"
-                      : "";
+        if (near) {
+            offset = int64_t(address - b->address);
+            array = b->name_at(offset);
+            detail = "the address is " + std::to_string(offset) + " bytes into `" + array + "`";
+        }
     } else if (fault == Fault::read_only) {
-        const int64_t offset = b ? int64_t(address - b->address) : 0;
-        message = std::string(verb(access)) + " to `" + (b ? b->name_at(offset) : "?") +
-                  "`, which is read-only";
+        offset = b ? int64_t(address - b->address) : 0;
+        array = b ? b->name_at(offset) : "?";
+        message = std::string(verb(access)) + " to `" + array + "`, which is read-only";
         if (b) detail = describe(*b, offset) + "; the address is " + element(*b, offset);
     } else if (const std::optional<Buffer> freed = freed_memory(memory, address)) {
         message = what + (freed->address < device_heap_base ? " in a freed array"
                                                             : " in memory that free() freed");
-        detail = describe(*freed) + " and was freed; the address is that of " +
-                 element(*freed, int64_t(address - freed->address));
+        offset = int64_t(address - freed->address);
+        array = freed->name_at(offset);
+        detail = describe(*freed, offset) + " and was freed; the address is that of " +
+                 element(*freed, offset);
     } else if (!near) {
         message =
             what + (address < (1u << 16) ? " through a null pointer" : " outside every array");
@@ -190,10 +197,10 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
         std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
         detail = std::string("the address is ") + hex;
     } else {
-        const int64_t offset = int64_t(address - b->address);
+        offset = int64_t(address - b->address);
         const bool before = offset < 0;
-        const std::string& name = b->name_at(offset);
-        message = what + (before ? " before the start of `" : " past the end of `") + name + "`";
+        array = b->name_at(offset);
+        message = what + (before ? " before the start of `" : " past the end of `") + array + "`";
         detail = describe(*b, offset) + "; the address is " + element(*b, offset) + ", ";
         if (before)
             detail += plural(uint64_t(-offset), "byte") + " before its start";
@@ -206,11 +213,11 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
         if (-offset <= int64_t(b->whole_before) &&
             offset + int64_t(op.memory().bytes) <= int64_t(b->bytes + b->whole_after))
             detail +=
-                ". `" + name +
+                ". `" + array +
                 "` is a view of an array that contains the address; if the kernel may "
                 "access all of the array, pass the view itself, not coalesce.pointer(view, 0)";
     }
-    return {message, detail};
+    return text;
 }
 
 // Returns true if a parameter is a structure. PTX declares it as an array of bytes.
@@ -237,6 +244,12 @@ FaultText describe_other_fault(const Warp& w, const Op& op, Access access, ptx::
         message = std::string("write to ") + name + ", which is read-only";
     else
         message = what + " outside " + name;
+    // Machine code has a stack that grows downwards, to address 0.
+    const bool overflow = local && w.block->program->recursive && w.block->program->machine &&
+                          int32_t(uint32_t(address)) < 0;
+    if (overflow)
+        return {"stack overflow: too many calls are nested",
+                "the stack of a thread has " + plural(size, "byte") + larger_stack};
     const std::string has = shared  ? "the block has "
                             : local ? "the thread has "
                                     : "the parameters have ";
@@ -291,19 +304,22 @@ std::string outside_parameters(int64_t byte, uint64_t size) {
            ", and the parameters have " + plural(size, "byte");
 }
 
-std::string memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
+MemoryFault memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                          LaneMask faulty, const uint64_t* addresses) {
     const int lane = std::countr_zero(faulty);
-    auto [message, detail] = describe_fault(w, op, lane, access, space, fault, addresses[lane]);
-    if (!detail.empty()) message += "\n  " + detail;
-    return message + place_of(w, op, faulty);
+    const uint64_t address = addresses[lane];
+    FaultText text = describe_fault(w, op, lane, access, space, fault, address);
+    if (!text.detail.empty()) text.message += "\n  " + text.detail;
+    const bool global = space == ptx::Space::global || space == ptx::Space::constant;
+    return {fault, text.message + place_of(w, op, faulty), text.array,
+            global ? std::optional(address) : std::nullopt};
 }
 
 }  // namespace
 
 void throw_memory_fault(const Warp& w, const Op& op, Access access, ptx::Space space, Fault fault,
                         LaneMask faulty, const uint64_t* addresses) {
-    throw MemoryFault(memory_fault(w, op, access, space, fault, faulty, addresses));
+    throw memory_fault(w, op, access, space, fault, faulty, addresses);
 }
 
 void require_parameters(const Warp& w, const Op& op, LaneMask lanes, uint32_t bytes,
@@ -318,8 +334,15 @@ void require_parameters(const Warp& w, const Op& op, LaneMask lanes, uint32_t by
     if (!outside) return;
     const int lane = std::countr_zero(outside);
     const int64_t byte = int64_t(int32_t(uint32_t(addresses[lane]) - first_parameter));
-    throw MemoryFault("read of " + plural(bytes, "byte") + outside_parameters(byte, size) +
-                      place_of(w, op, outside));
+    throw MemoryFault(Fault::outside, "read of " + plural(bytes, "byte") +
+                                          outside_parameters(byte, size) +
+                                          place_of(w, op, outside));
+}
+
+bool is_unnoticed_read(const AddressSpace& memory, uint64_t address) {
+    const Buffer* const b = memory.nearest(address);
+    return b && address + OutsideReads::page > b->address &&
+           address < b->end() + OutsideReads::page && !freed_memory(memory, address);
 }
 
 bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
@@ -332,11 +355,8 @@ bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
     for (int i = 0; i < warp_size; ++i) {
         if (!has_lane(outside, i)) continue;
         const uint64_t address = addresses[i];
+        if (!is_unnoticed_read(*w.block->memory, address)) return false;
         const Buffer* const b = w.block->memory->nearest(address);
-        if (!b || address + OutsideReads::page <= b->address ||
-            address >= b->end() + OutsideReads::page || freed_memory(*w.block->memory, address) ||
-            reads->forbidden(address))
-            return false;
         std::byte* const to = data[i] = scratch.data() + size_t(i) * most;
         for (uint32_t k = 0; k < bytes; ++k)
             to[k] = address + k - b->address < b->bytes ? b->host[address + k - b->address]
@@ -350,25 +370,29 @@ bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
 }
 
 void throw_no_function(const Warp& w, const Op& op, bool null) {
-    throw LaunchError(std::string("the kernel calls a function through a ") +
-                      (null ? "null pointer" : "pointer that is not the address of a function") +
-                      "\n  " + where(*w.block->program, op) + "\n  " +
-                      thread_name(w, std::countr_zero(w.current.mask)));
+    throw KernelFault(
+        Fault::no_function,
+        std::string("the kernel calls a function through a ") +
+            (null ? "null pointer" : "pointer that is not the address of a function") + "\n  " +
+            where(*w.block->program, op) + "\n  " +
+            thread_name(w, std::countr_zero(w.current.mask)));
 }
 
 void throw_trap(Warp& w, const Op& op) {
     const bool not_cooperative =
         w.block->program->uses_grid_workspace && !w.block->launch->cooperative;
-    throw LaunchError(
+    throw KernelFault(
+        Fault::trap,
         (not_cooperative ? std::string("grid.sync() needs a cooperative launch: "
                                        "kernel.launch(grid, block, ..., cooperative=True), or "
                                        "cudaLaunchCooperativeKernel in a program")
                          : std::string("the kernel executed a trap instruction (__trap())")) +
-        "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, std::countr_zero(w.mask)));
+            "\n  " + where(*w.block->program, op) + "\n  " +
+            thread_name(w, std::countr_zero(w.mask)));
 }
 
 void throw_misuse(const Warp& w, const Op& op, int lane, std::string_view why,
-                  std::initializer_list<uint64_t> numbers) {
+                  std::initializer_list<uint64_t> numbers, Fault fault) {
     std::string text;
     const uint64_t* number = numbers.begin();
     for (const char c : why) {
@@ -377,7 +401,8 @@ void throw_misuse(const Warp& w, const Op& op, int lane, std::string_view why,
         else
             text += c;
     }
-    throw LaunchError(text + "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+    throw KernelFault(fault,
+                      text + "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
 }
 
 void throw_misaligned_box(const Warp& w, const Op& op, int lane, int64_t first, int64_t bytes) {
@@ -385,7 +410,8 @@ void throw_misaligned_box(const Warp& w, const Op& op, int lane, int64_t first, 
                  "a box must begin at a multiple of 16 bytes in a row of the array; its first "
                  "coordinate is " +
                      std::to_string(first) + ", and an element has " + std::to_string(bytes) +
-                     " bytes (a GPU stops with an illegal instruction)");
+                     " bytes (a GPU stops with an illegal instruction)",
+                 {}, Fault::illegal_instruction);
 }
 
 void throw_negative_store(const Warp& w, const Op& op, int lane, uint32_t dimension,
@@ -394,7 +420,8 @@ void throw_negative_store(const Warp& w, const Op& op, int lane, uint32_t dimens
                  "a box that is copied to global memory cannot begin before the array; its "
                  "coordinate in dimension " +
                      std::to_string(dimension) + " is " + std::to_string(coordinate) +
-                     " (an H100 stops with an illegal instruction)");
+                     " (an H100 stops with an illegal instruction)",
+                 {}, Fault::illegal_instruction);
 }
 
 void throw_part_of_warp(const Warp& w, const Op& op) {
@@ -514,7 +541,7 @@ void throw_limit(const Warp& w) {
                           " was still running. To allow more, pass a larger `instruction_limit` to "
                           "coalesce.Kernel";
     if (w.running) message += "\n  " + place_of(w, w.current);
-    throw LaunchError(message);
+    throw InstructionLimit(message);
 }
 
 }  // namespace coalesce::sim

@@ -41,8 +41,8 @@ void report_outside_member(const Warp& w, const Op& op, int lane,
                        .array = known.array,
                        .verb = known.verb};
     if (!w.block->announce->misuse(w.block->observer, w, op, lane, wrong))
-        throw MemoryFault(wrong.message + "\n  " + where(program, op) + "\n  " +
-                          thread_name(w, lane));
+        throw MemoryFault(Fault::outside, wrong.message + "\n  " + where(program, op) + "\n  " +
+                                              thread_name(w, lane));
 }
 
 }  // namespace coalesce::sim

@@ -246,10 +246,12 @@ void enter(Warp& w, const CallSite& site, uint32_t function, uint32_t after) {
                   caller.frame.local + from.local_bytes, caller.frame.depth + 1};
     if (path.frame.local + to.local_bytes > program.local_bytes ||
         path.frame.depth > max_call_depth) {
-        throw LaunchError("stack overflow: too many calls are nested. The call of " + to.name +
-                          " is at depth " + std::to_string(path.frame.depth) +
-                          "; the stack of a thread has " + std::to_string(program.local_bytes) +
-                          " bytes\n  " + where(program, program.ops[caller.pc]));
+        throw KernelFault(Fault::stack_overflow,
+                          "stack overflow: too many calls are nested. The call of " + to.name +
+                              " is at depth " + std::to_string(path.frame.depth) +
+                              "; the stack of a thread has " + std::to_string(program.local_bytes) +
+                              " bytes" + larger_stack + "\n  " +
+                              where(program, program.ops[caller.pc]));
     }
     for_each_lane(caller.mask, [&](int lane) {
         for (const CallSite::Copy& a : site.arguments) {
@@ -307,12 +309,13 @@ void call_indirect(Warp& w, const Op& op, uint32_t at) {
     const CallSite& site = program.calls[op.get<Call>().site];
     const FunctionInfo& function = program.functions[callee->second];
     if (site.argument_bytes != function.argument_bytes)
-        throw LaunchError("the kernel calls the function " + function.name +
-                          " through a pointer of the wrong type: arguments and results have " +
-                          std::to_string(site.argument_bytes) + " bytes in the call, but " +
-                          std::to_string(function.argument_bytes) + " bytes in the function\n  " +
-                          where(program, op) + "\n  " +
-                          thread_name(w, std::countr_zero(w.current.mask)));
+        throw KernelFault(Fault::misuse,
+                          "the kernel calls the function " + function.name +
+                              " through a pointer of the wrong type: arguments and results have " +
+                              std::to_string(site.argument_bytes) + " bytes in the call, but " +
+                              std::to_string(function.argument_bytes) +
+                              " bytes in the function\n  " + where(program, op) + "\n  " +
+                              thread_name(w, std::countr_zero(w.current.mask)));
     enter(w, site, callee->second, at + 1);
 }
 
@@ -324,9 +327,10 @@ void branch_table(Warp& w, const Op& op, uint32_t at) {
     LaneMask same = 0;
     for_each_lane(w.current.mask, [&](int i) { same |= LaneMask(index[i] == first) << i; });
     if (first >= table.size())
-        throw LaunchError("a switch statement jumps to branch " + std::to_string(first) +
-                          ", but the compiled code has only branches 0 to " +
-                          std::to_string(table.size() - 1) + "\n  " + where(program, op));
+        throw KernelFault(Fault::misuse,
+                          "a switch statement jumps to branch " + std::to_string(first) +
+                              ", but the compiled code has only branches 0 to " +
+                              std::to_string(table.size() - 1) + "\n  " + where(program, op));
     if (same == w.current.mask) return go_to(w, table[first]);
     diverge(w, same, table[first], at, program.reconvergence[at]);
 }

@@ -168,11 +168,12 @@ void WorkerBase::wait_at_grid_barrier(const Block& block, const Op* reader,
     // block may have reached grid.sync(), and some blocks may even have ended after it. In this
     // case, the bit has changed, and this block continues, too.
     if (bit_of_grid_barrier() != bit) return;
-    throw LaunchError("grid.sync() would wait forever: " + std::to_string(ended) +
-                      (ended == 1 ? " block has" : " blocks have") +
-                      " ended without calling grid.sync(). Every block of the grid must call "
-                      "grid.sync()\n  " +
-                      where(program_, *reader) + "\n  " + thread_name(block.warps[0], 0));
+    throw KernelFault(Fault::deadlock,
+                      "grid.sync() would wait forever: " + std::to_string(ended) +
+                          (ended == 1 ? " block has" : " blocks have") +
+                          " ended without calling grid.sync(). Every block of the grid must call "
+                          "grid.sync()\n  " +
+                          where(program_, *reader) + "\n  " + thread_name(block.warps[0], 0));
 }
 
 int WorkerBase::bit_of_grid_barrier() {

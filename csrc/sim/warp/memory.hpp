@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "errors.hpp"
 #include "ptx/module.hpp"
 #include "sim/memory/address_space.hpp"
 #include "sim/memory/lanes.hpp"
@@ -140,15 +141,16 @@ struct Resolved {
     std::byte* lane[warp_size];
 };
 
-// The reason why an access is not possible.
-enum class Fault : uint8_t { outside, misaligned, read_only };
-
 // Returns true if messages about an address outside all arrays name the nearest array.
 [[nodiscard]] bool is_near_array(const AddressSpace& memory, uint64_t address);
 
 // The message for an access that is not possible: the fault, and the memory that it missed.
 struct FaultText {
     std::string message, detail;
+    // The array in global memory that the text names, if it names one, and the distance of the
+    // address from the start of this array in bytes.
+    std::string array = {};
+    int64_t offset = 0;
 };
 [[nodiscard]] FaultText describe_fault(const Warp& warp, const Op& op, int lane, Access access,
                                        ptx::Space space, Fault fault, uint64_t address);
@@ -168,6 +170,10 @@ struct FaultText {
 void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t bytes,
                         const uint64_t* addresses);
 
+// Returns true if a GPU does not notice a read of this address, which is outside all arrays. See
+// OutsideReads.
+[[nodiscard]] bool is_unnoticed_read(const AddressSpace& memory, uint64_t address);
+
 // Provides data for a read outside all buffers, if GridRun::outside_reads allows the read. Where
 // the read overlaps a buffer, the data are those of the buffer; elsewhere they are zeros. The data
 // are valid until the next call in this thread. Returns false if the read is a fault.
@@ -180,7 +186,8 @@ void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t
 // Throws the error for wrong use of an instruction, such as a bulk copy of a wrong size. In the
 // text, each '#' is replaced by a number: the first '#' by the first number, and so on.
 [[noreturn]] void throw_misuse(const Warp& warp, const Op& op, int lane, std::string_view why,
-                               std::initializer_list<uint64_t> numbers = {});
+                               std::initializer_list<uint64_t> numbers = {},
+                               Fault fault = Fault::misuse);
 // Throws the error for a box that does not begin at a multiple of 16 bytes in a row of the array.
 // `first` is the box's first coordinate in this row, and `bytes` is the size of an element.
 [[noreturn]] void throw_misaligned_box(const Warp& warp, const Op& op, int lane, int64_t first,
@@ -195,8 +202,15 @@ void require_parameters(const Warp& warp, const Op& op, LaneMask lanes, uint32_t
 // the block.
 [[nodiscard]] Block& block_of_rank(const Warp& warp, const Op& op, int lane, uint32_t rank);
 
+// What to do against a stack overflow.
+inline constexpr const char* larger_stack =
+    "; a program can make it larger with cudaDeviceSetLimit(cudaLimitStackSize, bytes)";
+
 // Throws the error for a call through a pointer that is not the address of a function.
 [[noreturn]] void throw_no_function(const Warp& warp, const Op& op, bool null);
+
+// Returns the word for an access in messages, such as "write".
+[[nodiscard]] const char* verb(Access access);
 
 // Returns the place of an op for messages, such as "kernel naive, line 14:   sum += ...".
 [[nodiscard]] std::string where(const Program& program, const Op& op);

@@ -10,7 +10,7 @@ import numpy as np
 
 from coalesce._core import sim
 from coalesce.common import geometry, require, words
-from coalesce.common.errors import LaunchError
+from coalesce.common.errors import InstructionLimit, LaunchError
 from coalesce.cxx import declarations
 from coalesce.launch import simulated
 from coalesce.launch.arguments import HostArray
@@ -558,8 +558,8 @@ class Stepper:
         self._events = None
         try:
             return command(session)
-        except LaunchError as error:
-            if not self._waits_for_others or "stopped after the limit" not in str(error):
+        except InstructionLimit as error:
+            if not self._waits_for_others:
                 raise
             raise LaunchError(
                 f"{error}. Perhaps the block waits for another block, but only the chosen block "

@@ -11,7 +11,7 @@ import numpy as np
 from coalesce._core import ops, sim
 from coalesce.catalogue import table
 from coalesce.common import geometry, require, words
-from coalesce.common.errors import LaunchError
+from coalesce.common.errors import InstructionLimit, LaunchError
 from coalesce.common.progress import reporter
 from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
@@ -90,9 +90,7 @@ def run_chosen(launch: Launch, **options: Any) -> sim.LaunchResult:
         return simulate(launch, **options)
     try:
         return simulate(launch, instruction_limit=WAITING_LIMIT, **options)
-    except LaunchError as error:
-        if "stopped after the limit" not in str(error):
-            raise
+    except InstructionLimit as error:
         raise LaunchError(
             f"{error}. Perhaps a chosen block waits for a block that does not run"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import re
 import sys
 import threading
 import time
@@ -290,3 +291,58 @@ def test_endless_recursion():
     __global__ void fall(int *a) { a[1] = deeper(a, 0); }"""
     message = fault(source, np.zeros(2, np.int32), error=coalesce.LaunchError)
     assert message.startswith("stack overflow")
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(5, True), (10, False)])  # as on an H200
+def test_the_stack_of_a_thread_has_1024_bytes(depth, fits):
+    source = """__device__ int deeper(int n, volatile int *sink) {
+        volatile int pad[16];
+        pad[n % 16] = n;
+        if (n == 0) return *sink;
+        int r = deeper(n - 1, sink);
+        return r + pad[n % 16] - n + 1;
+    }
+    __global__ void fall(int *a, int n) { a[0] = deeper(n, a + 1); }"""
+    fall = kernel(source)
+    for call in (lambda a: fall[1, 1](a, depth), lambda a: fall.profile(1, 1, a, depth)):
+        a = np.zeros(2, np.int32)
+        if fits:
+            call(a)
+        else:
+            with pytest.raises(
+                (coalesce.LaunchError, coalesce.MemoryFault), match="stack overflow"
+            ):
+                call(a)
+
+
+def test_a_block_needs_registers():
+    source = """__global__ void heavy(const double *x, double *y) {
+        int t = threadIdx.x;
+        double a[48], s = 0;
+        #pragma unroll
+        for (int i = 0; i < 48; ++i) a[i] = x[i * 1024 + t];
+        #pragma unroll 1
+        for (int k = 0; k < 3; ++k) {
+            #pragma unroll
+            for (int i = 0; i < 48; ++i) a[i] = a[i] * a[(i * 7 + 3) % 48] + a[(i + 11) % 48];
+        }
+        #pragma unroll
+        for (int i = 0; i < 48; ++i) s += a[i];
+        y[t] = s;
+    }"""
+    heavy = kernel(source)
+    x, y = np.zeros((48, 1024)), np.zeros(1024)
+    heavy[1, 512](x, y)
+    for call in (
+        lambda: heavy[1, 1024](x, y),
+        lambda: heavy.check(1, 1024, x, y),
+        lambda: heavy.profile(1, 1024, x, y),
+        lambda: heavy.trace(1, 1024, x, y),
+        lambda: heavy.step(1, 1024, x, y),
+    ):
+        with pytest.raises(coalesce.LaunchError) as caught:
+            call()
+        message = str(caught.value)
+        assert re.search(r"uses \d+ registers per thread, and a multiprocessor has 65536", message)
+        assert "can have at most 512 threads" in message or "at most 608 threads" in message
+        assert "__launch_bounds__(1024)" in message

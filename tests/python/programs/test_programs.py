@@ -759,10 +759,11 @@ def test_checks_find_a_host_that_does_not_wait(program: Program, tmp_path: Path)
     printf("%s\\n", cudaGetErrorName(e));
     cudaGetLastError();
     *sum = 0;
+    NAME(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 3500));
     lists<<<2, 32>>>(sum, 10);
     cudaDeviceSynchronize();
     printf("sum %d\\n", *sum);
-    cudaDeviceSetLimit(cudaLimitMallocHeapSize, 1024);
+    NAME(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 8192));  // too late
     *sum = 0;
     lists<<<1, 1>>>(sum, 1000);
     cudaDeviceSynchronize();
@@ -795,7 +796,9 @@ def test_cooperative_launches_and_the_device_heap(program: Program) -> None:
         "cudaSuccess",
         "a 1198 0",
         "cudaErrorCooperativeLaunchTooLarge",
+        "cudaSuccess",
         f"sum {64 * 9}",
+        "cudaErrorInvalidValue",
         "sum 1000000",
         "cudaErrorLaunchFailure",
     ]

@@ -74,11 +74,15 @@ BoundObject find_object(Warp& w, const Op& op, int lane, uint64_t handle) {
         char hex[32];
         std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(handle));
         const Buffer* const near = memory.find(handle, 1, hint);
-        throw_misuse(w, op, lane,
-                     std::string("there is no texture or surface object with the handle ") + hex +
-                         (handle == 0 ? ": it was not set"
-                          : near      ? ": it is an address in `" + near->name + "`"
-                                      : ": it was never created, or was destroyed"));
+        KernelFault fault(
+            Fault::no_object,
+            std::string("there is no texture or surface object with the handle ") + hex +
+                (handle == 0 ? ": it was not set"
+                 : near      ? ": it is an address in `" + near->name + "`"
+                             : ": it was never created, or was destroyed") +
+                "\n  " + where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+        fault.handle = handle;
+        throw fault;
     }
     if (const std::string wrong = problem(*object); !wrong.empty())
         throw_misuse(w, op, lane, "the texture object is not valid: " + wrong);
