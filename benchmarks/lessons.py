@@ -28,6 +28,17 @@ from coalesce.plots import Sweep
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "lessons" / "h200.json"
 TILES: dict[str, list[dict[str, Any]]] = {"tiled": [{}, {"tile": 16}]}
 SUM_SIZES = (256, 1024, 4096, 16384)
+# Rows of a multiple of 32 words put a column into one bank of L1. Rows with one word more do not.
+ROW_LENGTHS = (512, 513, 4097)
+COLUMN_READERS = (
+    ("matmul", "naive"),
+    ("matmul", "coalesced"),
+    ("matmul", "tiled"),
+    ("row_sums", "thread_per_row"),
+    ("column_sums", "thread_per_column"),
+    ("transpose", "naive_write"),
+    ("transpose", "padded"),
+)
 
 
 def wanted() -> Iterator[tuple[str, str, dict[str, Any], int]]:
@@ -36,6 +47,9 @@ def wanted() -> Iterator[tuple[str, str, dict[str, Any], int]]:
         if variant.dtype in ("", "float32"):
             for options in TILES.get(variant.name, [{}]):
                 yield "matmul", variant.name, options, 4096
+    for n in ROW_LENGTHS:
+        for operation, name in COLUMN_READERS:
+            yield operation, name, {}, n
     for n in (4096, 16384):
         for variant in coalesce.variants("transpose").names:
             yield "transpose", variant, {}, n

@@ -216,15 +216,18 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 #
 # The kernel became 12.6 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` also read
 # more from DRAM than `coalesced`? No, as the next cells show. So there must be another reason. The cells profile
-# the product of two matrices of 512 x 512. This product is large enough to fill the GPU. The counts are exact. The
-# caches and the time are modelled: the time model estimates how long each resource of the GPU is busy.
+# the product of two matrices of 512 x 512. This product is large enough to fill the GPU, and small enough for its
+# operands to stay in L2. The counts are exact. The caches and the time are modelled: the time model estimates how long
+# each resource of the GPU is busy.
 #
 # A request passes through several resources:
 #
 # 1. The **load-store unit** of a multiprocessor accepts one request at a time. In our recordings of an H200, a request
 #    took at least 1.25 cycles of this unit. So our time model counts 1.25 cycles per request.
-# 2. The **data stage** of L1 reads the data. In these kernels, each pass reads one cache line (128 bytes). So a request
-#    that touches 32 lines takes 32 passes.
+# 2. The **data stage** of L1 reads the data. The data of L1 are in 32 **banks**: the word at address `x` is in bank
+#    `(x / 4) % 32`. In each pass, a bank delivers one word, and up to four lines of 128 bytes can take part. A row of
+#    512 floats has a multiple of 32 words. So all words of a column are in the same bank, and a request for 32 of them
+#    takes 32 passes.
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.
 #
@@ -307,6 +310,61 @@ lessons.predict(
 )
 
 # %% [markdown]
+# ## One column more
+#
+# The 32 words that `naive` loads from `a` are in 32 lines, but this alone does not take 32 passes. It takes 32 passes
+# because the words are in one bank. What if the rows have 513 words? Then the words of a column are in neighbouring
+# banks. The kernel has the same number of requests per iteration, and each of them still touches 32 sectors.
+
+
+# %% tags=["counts"]
+odd_a, odd_b = rng.random((2, 513, 513), dtype=np.float32)
+odd = {
+    v: coalesce.profile("matmul", odd_a, odd_b, variant=v, device="sim")
+    for v in ("naive", "coalesced")
+}
+
+
+def passes(p):
+    """Passes of the data stage for the two loads of one iteration."""
+    return 2 * p.modelled.work["tag_lookups"] / p.modelled.work["requests"]
+
+
+def one_more():
+    print("passes of the data stage per iteration, and time (modelled)")
+    for n, profiles in {512: big, 513: odd}.items():
+        for name, p in profiles.items():
+            print(f"{n} {name:10} {passes(p):5.1f} passes {1000 * p.modelled_ms:7.1f} us")
+    for n in (512, 513, 4096, 4097):
+        measured = lessons.times("matmul", ["naive", "coalesced"], n=n)
+        if measured:
+            print(
+                f"{n:4} measured: coalesced is {measured.ratio('coalesced'):.1f} times as fast as naive"
+            )
+
+
+lessons.predict(
+    "one column more",
+    "The matrices grow from 512 x 512 to 513 x 513. What happens to the time of `naive`?",
+    choices=["it grows a little", "it stays the same", "it falls to less than half"],
+    guess=...,
+    measured=lambda: (
+        "it falls to less than half"
+        if odd["naive"].modelled_ms < big["naive"].modelled_ms / 2
+        else "it grows a little"
+    ),
+    show=one_more,
+)
+
+# %% [markdown]
+# So most of the factor of 12.6 is a bank conflict inside L1, which rows of 32, 512 or 4096 words cause. It has a simple
+# cure: give the rows of the array in memory one element more than the matrix needs. (BLAS calls the length of these rows
+# the **leading dimension**.) Lesson 3 uses the same cure for shared memory. The rest of the factor is the coalescing:
+# `coalesced` needs fewer sectors and fewer lines at every size.
+#
+# Keep this in mind when you read that coalescing makes a kernel ten times as fast. Such measurements nearly always use
+# powers of two.
+#
 # ## What L1 does between warps
 #
 # Many warps of a block want the same data at nearly the same time. In `coalesced`, the 32 warps of a block compute 32
@@ -325,7 +383,12 @@ for name, p in big.items():
 
 # %% [markdown]
 # Neither kernel waits for DRAM, because the caches hold nearly all data that the loads ask for. But `naive` waits for L1
-# itself: L1 looks up 33 cache lines per iteration for `naive`, and only 2 for `coalesced`.
+# itself: at 512, its loads take 33 passes of the data stage per iteration, and those of `coalesced` take 2.
+#
+# **At 4096, DRAM reads much more.** The two operands have 134 MB there, and L2 has 50 MB, so L2 cannot keep them. An H200
+# counted 8.4 GB read from DRAM for `naive` and 8.0 GB for `coalesced`, 63 and 60 times the size of the operands
+# ([the recorded counters](../docs/models.md)). But 8.4 GB in 276 ms are 31 GB/s, and DRAM can deliver 4,800 GB/s. So it is
+# still not the bound, and the reason for the factor of 12.6 is the same as at 512.
 #
 # ## The trap
 #

@@ -47,7 +47,7 @@ def matrix_cells(
     """Draw a matrix in global memory, and the cells that a warp accesses.
 
     The GPU moves memory in sectors of 32 bytes. The accessed cells of a sector have the same
-    colour. Cells that are moved with a sector but not accessed are hatched. Below the matrix, the
+    colour. Cells of a touched sector that no lane accesses are hatched. Below the matrix, the
     picture shows the accessed cache lines.
 
     Parameters
@@ -291,7 +291,7 @@ def _legend(canvas: Canvas, frames: Mapping[str, Sequence[Matrix]], y: float) ->
     touched = "touched; a colour for each sector" if by_sector else "touched"
     entries = [Swatch(touched, BLUE)]
     if any(m.moved_cells for m in panels):
-        entries.append(Swatch("moved with its sector, not touched", BLUE, hatched=True))
+        entries.append(Swatch("in a touched sector, not accessed", BLUE, hatched=True))
     return canvas.legend(y, entries)
 
 

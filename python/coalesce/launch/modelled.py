@@ -22,7 +22,7 @@ BOUNDS = {
     "l2": "the L2 cache",
     "atomics": "atomics in L2, to the same address or to too many",
     "dram": "DRAM",
-    "latency": "latency, with too few warps to hide it",
+    "latency": "latency",
 }
 
 
@@ -133,6 +133,11 @@ class Modelled:
             return f": {of_bytes(work['dram_bytes'])}"
         if self.bound == "l2":
             return f": {of_bytes(model.SECTOR_BYTES * work['l2_sectors'])}"
+        if self.bound == "latency" and self.limit != "warps":
+            return ", with too few warps to hide it"
+        if self.bound == "latency":
+            # A multiprocessor may hold as many warps as it can. Then more warps are no remedy.
+            return ", which the warps do not hide: too few loads in flight, or waits at barriers"
         return ""
 
 

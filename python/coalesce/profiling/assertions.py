@@ -98,13 +98,13 @@ class Assertions:
             _fail(f"accesses of global memory take {excess:,} sectors more than needed", bad)
 
     def assert_bytes_used(self, at_least: float, *, line: int | None = None) -> None:
-        """Assert that the kernel uses a large share of the bytes moved from and to global memory.
+        """Assert that the kernel uses most bytes of the sectors that it touches in global memory.
 
         Parameters
         ----------
         at_least : float
             The smallest allowed share, from 0 to 1. The share is the number of bytes that the lanes
-            requested, divided by the number of bytes in the sectors that were moved.
+            requested, divided by the number of bytes in the touched sectors.
         line : int, optional
             The line to look at. By default, the whole kernel.
 
@@ -124,7 +124,7 @@ class Assertions:
         used = sum(a.bytes_used for a in judged) / sum(a.bytes_moved for a in judged)
         if used < at_least - _SLACK:
             _fail(
-                f"{used:.0%} of the bytes that global memory moves are used; "
+                f"{used:.0%} of the bytes of the touched sectors are used; "
                 f"at least {at_least:.0%} must be used",
                 [a for a in judged if a.efficiency < at_least],
             )

@@ -68,7 +68,7 @@ def test_coalesced(naive):
 
 
 def test_bytes_used(naive):
-    with pytest.raises(AssertionError, match="of the bytes that global memory moves are used"):
+    with pytest.raises(AssertionError, match="of the bytes of the touched sectors are used"):
         naive.assert_bytes_used(0.5)
 
 

@@ -170,7 +170,7 @@ def _of_sectors(
         return _packed(steps == {width}, distinct[0] % SECTOR_BYTES, packed, width)
     step = _step_per_lane(lanes, active)
     if step is not None and abs(step) == width:
-        text = "Contiguous, but some lanes in between are inactive. The GPU moves whole sectors."
+        text = "Contiguous, but some lanes in between are inactive. Whole sectors are touched."
         return Pattern("partial", "partial warp", text, width)
     if len(steps) == 1:
         together = lanes[-1] - lanes[0] == len(lanes) - 1

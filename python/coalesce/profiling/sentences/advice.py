@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
-from coalesce.profiling.patterns.classification import BANKS, WORD_BYTES, Pattern
+from coalesce._core import model
+from coalesce.profiling.patterns.classification import BANKS, LANES, WORD_BYTES, Pattern
 from coalesce.profiling.patterns.examples import Example, distinct
 from coalesce.profiling.rows.accesses import TOLERANCE, Access, number
 
 _ROW_OF_BANKS = BANKS * WORD_BYTES
+_WIDEST_LOAD = 16  # bytes per lane
+_CLEARLY_SLOWER = 1.5  # a smaller difference between two lengths of rows is not worth a sentence
+_LINES = 4  # L1 looks up four lines at once
 
 _FIXES = {
     "misaligned": (
@@ -157,7 +162,7 @@ def _parts(access: Access) -> tuple[str, str]:
 
 def _fix(access: Access, pattern: Pattern) -> str:
     if pattern.kind == "stride" and pattern.axis is not None:
-        return _FIX_OF_AXIS
+        return f"{_conflict_in_l1(access, pattern)}{_FIX_OF_AXIS}"
     if pattern.kind == "groups" and access.kind in ("atomic", "reduction"):
         return _FIX_OF_UPDATES
     if pattern.kind == "gather" and access.kind in _FIXES_OF_SCATTERED:
@@ -165,6 +170,46 @@ def _fix(access: Access, pattern: Pattern) -> str:
     if pattern.kind == "conflict":
         return _FIX_OF_DATA if not pattern.regular else _fix_of_conflict(access, pattern)
     return _FIXES.get(pattern.kind, "")
+
+
+def _conflict_in_l1(access: Access, pattern: Pattern) -> str:
+    """Say that the length of the rows makes a request slow in L1, if it does.
+
+    The data of L1 are in 32 banks, as in shared memory. If a row has a multiple of 32 words, all
+    words of a column are in one bank, and each pass delivers only one of them. For example, a load
+    down a column of floats takes 32 passes with rows of 4,096 elements, and about 9 with rows of
+    4,097. (The model of L1 is described in docs/models.md.)
+    """
+    example, step = access.example, pattern.stride_bytes
+    if example is None or example.array is None or step is None or access.width > _WIDEST_LOAD:
+        return ""
+    length, item = example.array.shape[-1], np.dtype(example.array.dtype).itemsize
+    rows, rest = divmod(abs(step), length * item)
+    if rest:
+        return ""
+    now = _passes_of_l1(abs(step), access.width)
+    longer = _passes_of_l1(rows * (length + 1) * item, access.width)
+    if now < _CLEARLY_SLOWER * longer:
+        return ""
+    return (
+        f"Rows of {length:,} elements put these words into few of the 32 banks of L1: a request "
+        f"takes about {now:.0f} passes. With rows of {length + 1:,} elements, it takes about "
+        f"{longer:.0f} (modelled). "
+    )
+
+
+@cache
+def _passes_of_l1(step: int, width: int) -> float:
+    """Return how many passes L1 needs for lanes that are `step` bytes apart.
+
+    The result is the mean over requests that begin at different words, as in a loop along a row.
+    """
+    starts = range(0, _LINES * model.LINE_BYTES, WORD_BYTES)
+    passes = [
+        model.l1_cycles([start + lane * step for lane in range(LANES)], width)[1]
+        for start in starts
+    ]
+    return sum(passes) / len(passes)
 
 
 def _fix_of_conflict(access: Access, pattern: Pattern) -> str:
