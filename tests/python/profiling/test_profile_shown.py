@@ -517,3 +517,19 @@ def test_a_narrow_report_keeps_what_the_numbers_mean():
     assert "12% used" in text
     assert "broadcast" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("length", "named"), [(512, True), (513, False), (1000, True), (4096, True), (4097, False)]
+)
+def test_rows_of_one_bank_of_l1_are_named(length: int, named: bool) -> None:
+    """Rows of a multiple of 32 words put a column into few banks of L1."""
+    source = """extern "C" __global__ void columns(const float* x, float* out, int n) {
+        float sum = 0;
+        for (int k = 0; k < 32; ++k) sum += x[threadIdx.x * n + k];
+        out[threadIdx.x] = sum;
+    }"""
+    x, out = np.zeros((32, length), np.float32), np.zeros(32, np.float32)
+    p = coalesce.Kernel(source, "columns").profile(1, 32, x, out, length, device="sim")
+    text = " ".join(str(p).replace("│", " ").split())
+    assert (f"With rows of {length + 1:,} elements" in text) == named
