@@ -221,12 +221,17 @@ bool is_control_flow(const Instruction& in) {
 // WARPSYNC.COLLECTIVE: the section ends with ENDCOLLECTIVE. The label of the WARPSYNC is the next
 // instruction. If the section does nothing, its number is 0.
 //
+// WARPSYNC.COLLECTIVE.ALL comes before a barrier of the block, such as that of grid.sync(). All
+// lanes must be there, so no section is needed.
+//
 // WARPSYNC.ALL before a shuffle or a match: the assembler generates this code if no other place has
 // the same shuffle or match. Therefore the number is different from those of all other sections. (A
 // vote may belong to other code, such as an atomic.)
 uint32_t Lifter::section(const Instruction& in) {
     const std::span all(code_.instructions);
     size_t end = pc_ + 1;
+    if (in.has("COLLECTIVE") && operand(in, in.operands.size() - 1).kind != Kind::label)
+        unsupported();
     if (in.has("ALL")) {
         for (; end < all.size() && !is_control_flow(all[end]); ++end) {
             if (all[end].code == OpCode::SHFL || all[end].code == OpCode::MATCH)
