@@ -3,7 +3,7 @@
 
 #include <pybind11/stl.h>
 
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 
 namespace py = pybind11;
 

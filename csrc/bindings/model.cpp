@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 #include "errors.hpp"
 #include "model/banks.hpp"
 #include "model/caches/tag_sets.hpp"

@@ -1,6 +1,6 @@
 // A program is a module of PTX text. Python can launch, count, check and step its kernels.
 //
-// sim_program.cpp reads and decodes the module and holds its variables. sim_launch.cpp launches it.
+// program.cpp reads and decodes the module and holds its variables. launch.cpp launches it.
 // sim.cpp binds it to Python.
 #pragma once
 
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "analysis/launch.hpp"
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 #include "fork.hpp"
 #include "sass/lift.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "analysis/counts/dependence.hpp"
 #include "bindings/gil.hpp"
-#include "bindings/sim_program.hpp"
+#include "bindings/sim/program.hpp"
 #include "errors.hpp"
 #include "printable.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "bindings/gil.hpp"
-#include "bindings/sim_program.hpp"
+#include "bindings/sim/program.hpp"
 #include "errors.hpp"
 #include "ptx/demangle.hpp"
 #include "sim/program/tensor_map.hpp"

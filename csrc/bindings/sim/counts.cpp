@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "analysis/counts/counts.hpp"
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 #include "errors.hpp"
 #include "ptx/demangle.hpp"
 

@@ -1,7 +1,7 @@
 // Maps the arrays of a launch into the simulator's memory.
 #include <algorithm>
 
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 
 namespace py = pybind11;
 

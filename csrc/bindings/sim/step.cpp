@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bindings/gil.hpp"
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 #include "errors.hpp"
 
 namespace py = pybind11;

@@ -1,5 +1,5 @@
 // Binds the simulator: a SimulatedModule is made from PTX text and launched on NumPy arrays.
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -13,7 +13,7 @@
 
 #include "bindings/launch_of.hpp"
 #include "bindings/options.hpp"
-#include "bindings/sim_program.hpp"
+#include "bindings/sim/program.hpp"
 #include "errors.hpp"
 #include "sim/memory/device_arrays.hpp"
 #include "sim/memory/texture.hpp"

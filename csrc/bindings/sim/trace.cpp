@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analysis/trace/trace.hpp"
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 #include "model/caches/kept_memory.hpp"
 
 namespace py = pybind11;

@@ -1,6 +1,6 @@
 // The work of the launching thread while a grid runs: printing, checking for Ctrl-C, progress.
 #include "bindings/gil.hpp"
-#include "bindings/sim.hpp"
+#include "bindings/sim/sim.hpp"
 
 namespace py = pybind11;
 
