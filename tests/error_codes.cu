@@ -5,7 +5,7 @@
 //   ./error_codes SECONDS SEED [keep]
 //
 // `keep`: leave out faults of kernels, after which only a new process can use a real GPU.
-// tests/python/test_error_codes.py runs it on the simulator and says which codes are left out.
+// tests/python/programs/test_error_codes.py runs it on the simulator and says which codes are left out.
 #include <cassert>
 #include <chrono>
 #include <cstdio>

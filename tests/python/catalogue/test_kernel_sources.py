@@ -296,7 +296,7 @@ def test_another_kernel_of_a_template_s_source(
     assert n[0] == 1
     # If there is a GPU, the launch for Nsight Compute is kept.
     monkeypatch.setattr(devices, "gpu_status", lambda: devices.GpuStatus("ok", "1 GPU"))
-    assert count.profile(1, 1, n)._launch.entry == "count"
+    assert count.profile(1, 1, n)._launch.kernel.entry == "count"
     for again in (fill.get_function("fill<float>"), fill.get_function(fill.entry)):
         assert (again.name, again.entry) == (fill.name, fill.entry)
         x = np.zeros(4, np.float32)

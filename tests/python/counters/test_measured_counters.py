@@ -75,7 +75,7 @@ def test_counters_beside_predictions(p, tmp_path):
         launch = pickle.load(open(rest[-1] + "/launch.pickle", "rb"))
         assert rest[1:3] == ["-m", "coalesce.profiling.hardware.ncu"]
         assert (launch.grid, launch.block) == ((2, 2, 1), (32, 32, 1))
-        assert launch.arguments[0].shape == (64, 64)
+        assert launch.passed[0].shape == (64, 64)
         values = {{name: "{p.metrics()[LOADS]}" for name in metrics if name == "{LOADS}"}}
         table(values | {{"{TIME}": "4000.000000"}})
         """,
@@ -170,9 +170,9 @@ def test_the_launch_can_be_repeated_elsewhere():
     kernel = coalesce.Kernel(source, "add<16>", options, headers=headers, device="sim")
     p = kernel.profile(1, 32, x, 2.0)
     again = pickle.loads(pickle.dumps(p._launch))
-    assert not again.arguments[0].any()  # the array is unchanged
-    again.run(device="sim")
-    np.testing.assert_array_equal(again.arguments[0], x)
+    assert not again.passed[0].any()  # the array is unchanged
+    again.bind(again.passed).run()
+    np.testing.assert_array_equal(again.passed[0], x)
     assert x.sum() == 16 * 6
 
 
@@ -184,9 +184,9 @@ def test_only_arrays_that_are_read_and_written_are_kept_for_another_launch():
     }"""
     arrays = [np.full(32, value, np.float32) for value in (1, 2, 3)]
     p = coalesce.Kernel(source, device="sim").profile(1, 32, *arrays)
-    shared = [np.shares_memory(*pair) for pair in zip(p._launch.arguments, arrays, strict=True)]
+    shared = [np.shares_memory(*pair) for pair in zip(p._launch.passed, arrays, strict=True)]
     assert shared == [False, True, True]
-    np.testing.assert_array_equal(p._launch.arguments[0], 1)
+    np.testing.assert_array_equal(p._launch.passed[0], 1)
     np.testing.assert_array_equal(arrays[0], 3)
 
 

@@ -119,7 +119,17 @@ def test_structures_have_the_layout_of_the_headers(tmp_path: Path) -> None:
     )
     binary = tmp_path / "layout"
     subprocess.run(
-        [gcc, "-std=c++20", "-w", f"-I{Path(header).parent}", "-o", binary, source], check=True
+        [
+            gcc,
+            "-std=c++20",
+            "-w",
+            f"-I{Path(header).parent}",
+            f"-I{ROOT / 'csrc'}",
+            "-o",
+            binary,
+            source,
+        ],
+        check=True,
     )
     shown = subprocess.run([binary], capture_output=True, text=True, check=True).stdout
     assert shown == ""
