@@ -10,12 +10,13 @@ import pytest
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Make a warning in a test an error.
+    """Make a warning in a test an error, unless the option -W says otherwise.
 
     The option ``filterwarnings`` would also do this with warnings of other plugins, while pytest
     starts. Then pytest ends with an internal error.
     """
-    item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+    chosen = item.config.getoption("pythonwarnings") or []
+    item.add_marker(pytest.mark.filterwarnings("error", *chosen), append=False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
