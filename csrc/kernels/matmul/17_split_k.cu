@@ -111,12 +111,8 @@ __device__ void copy_floats(float* to, const float* from) {
 __device__ int row_of(int i) { return i / 4 * 32 + i % 4; }
 __device__ int col_of(int j) { return j / 4 * 16 + j % 4; }
 
-// The number of elements of a row that are loaded or stored at once, as a type.
-template <int ELEMENTS>
-struct Width {
-    static constexpr int elements = ELEMENTS;
-};
-// Returns this number for rows of N elements that begin at an address.
+// Returns the number of elements of a row that are loaded or stored at once, for rows of N elements
+// that begin at an address.
 __device__ int width_of(int N, size_t address) {
     if (N % 4 == 0 && address % 16 == 0) return 4;
     return N % 2 == 0 && address % 8 == 0 ? 2 : 1;
@@ -319,20 +315,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(C
     const unsigned b_own =
         unsigned(__cvta_generic_to_shared(b_ring + group * STEPS * BLOCK_COLS + col));
     float sum[ROWS][COLS] = {};
-    const auto run = [&](auto width) {
-        const Copies<width.elements> copies(
-            a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring);
-        multiply<width.elements>(sum, copies, last - first, a_own, b_own);
-    };
     switch (width_of(N, size_t(b))) {
         case 4:
-            run(Width<4>());
+            multiply<4>(
+                sum, {a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring},
+                last - first, a_own, b_own);
             break;
         case 2:
-            run(Width<2>());
+            multiply<2>(
+                sum, {a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring},
+                last - first, a_own, b_own);
             break;
         default:
-            run(Width<1>());
+            multiply<1>(
+                sum, {a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring},
+                last - first, a_own, b_own);
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
@@ -372,18 +369,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(C
     } else {
         __syncthreads();
     }
-    const auto write = [&](auto width) {
-        write_tile<width.elements>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
-    };
     switch (width) {
         case 4:
-            write(Width<4>());
+            write_tile<4>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
             break;
         case 2:
-            write(Width<2>());
+            write_tile<2>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
             break;
         default:
-            write(Width<1>());
+            write_tile<1>(shared, c, out, M, N, block_row, block_col, rank, alpha, beta);
     }
     if (CLUSTER > 1) cluster_meets();  // a block's shared memory must live until all have read it
 }
