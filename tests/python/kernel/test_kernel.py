@@ -401,6 +401,7 @@ def test_a_launch_from_a_signal_handler_of_a_launch():
     }"""
     kernel, other = coalesce.Kernel(source, device="sim"), coalesce.Kernel(source, device="sim")
     said, results = [], []
+    n = 40_000_000  # a launch takes about a second, and the signal comes after 0.3 s
 
     def launch(*_: object) -> None:
         for use in (
@@ -415,15 +416,17 @@ def test_a_launch_from_a_signal_handler_of_a_launch():
 
     before = signal.signal(signal.SIGUSR1, launch)
     try:
-        sender = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
-        sender.start()
+        for each in (kernel, other):  # later launches begin at once
+            each[1, 32](np.ones(32, np.uint32), 1)
         x = np.ones(32, np.uint32)
-        kernel[1, 32](x, 2_000_000)
+        sender = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
+        sender.start()
+        kernel[1, 32](x, n)
         sender.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert len(said) == 2
     assert all("is running in this thread" in text for text in said)
     assert results[0][0] == 3
-    assert (x == 2_000_000 * 1_999_999 // 2 % 2**32).all()
+    assert (x == n * (n - 1) // 2 % 2**32).all()
     kernel[1, 1](x, 0)  # the kernel can be launched again
