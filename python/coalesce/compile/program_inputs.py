@@ -2,8 +2,8 @@
 
 The sources are preprocessed, because only the preprocessor knows which files it reads: a header
 that appears earlier on the path, ``__has_include`` and variables such as ``CPATH`` change its
-output. nvcc also prints the commands that it would run, with all their options. What a linker reads
-is known only after the linking (`linked_files`).
+output. nvcc also prints the commands that it would run, with all their options. The files that the
+linker reads are known only after linking (`linked_files`).
 
 To preprocess a program for the CPU and for the GPU takes 0.05 s of CPU time, with Thrust 0.3 s.
 """
