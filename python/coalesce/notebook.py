@@ -6,17 +6,16 @@ You can import this module without IPython, because the magic uses the objects o
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import shlex
 import sys
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from coalesce._core import cuda as _cuda
 from coalesce.arrays.waiting import until_done
-from coalesce.common.errors import CoalesceError
+from coalesce.common import errors
 from coalesce.common.timing import milliseconds
+from coalesce.cxx.declarations import bare, kernel_bodies
 from coalesce.kernel import Kernel
 from coalesce.launch.record import LaunchRecord
 
@@ -85,7 +84,7 @@ def register(shell: Any) -> None:
     """Add the magic `%%cuda` to a shell, and the magic `%cuda`, which prints help."""
 
     def cuda(line: str, cell: str | None = None) -> Any:
-        with _short_errors():
+        with errors.short():
             return _run(shell, line, cell)
 
     cuda.__doc__ = _parser().format_help()
@@ -96,20 +95,6 @@ def unregister(shell: Any) -> None:
     """Remove the magics `%%cuda` and `%cuda` from a shell."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("cuda", None)
-
-
-@contextlib.contextmanager
-def _short_errors() -> Iterator[None]:
-    """Show only the message of an error that the user can fix, without a Python traceback."""
-    try:
-        yield
-    except (CoalesceError, TypeError, ValueError, MemoryError, KeyboardInterrupt) as error:
-        text = f"\x1b[31m{type(error).__name__}\x1b[0m: {error}".rstrip(": ")
-        # A note says which line of a kernel was interrupted.
-        text = "\n".join([text, *getattr(error, "__notes__", ())])
-        # IPython calls this method of an exception and shows what it returns.
-        error._render_traceback_ = lambda: text.splitlines()  # type: ignore[union-attr]
-        raise
 
 
 def _run(shell: Any, line: str, cell: str | None) -> Any:
@@ -127,14 +112,18 @@ def _run(shell: Any, line: str, cell: str | None) -> Any:
     if options.name is not None and not options.name.isidentifier():
         parser.error(f"--name {options.name!r} is not a name")
 
-    kernels = Kernel.all_of(
-        "\n" * (_lines_before(shell, cell) + 1) + cell,
-        options.entry,
-        [f"-D{define}" for define in options.define] + options.option,
-        options.arch,
-        device=options.device,
-        filename="cell",
-    )
+    try:
+        kernels = Kernel.all_of(
+            "\n" * (_lines_before(shell, cell) + 1) + cell,
+            options.entry,
+            [f"-D{define}" for define in options.define] + options.option,
+            options.arch,
+            device=options.device,
+            filename="cell",
+        )
+    except errors.CoalesceError:
+        _forget(shell, cell, options.name)
+        raise
     chosen = kernels[0] if options.entry is not None or len(kernels) == 1 else None
     if chosen is None and (launches or options.name is not None):
         names = ", ".join(kernel.name for kernel in kernels)
@@ -210,6 +199,22 @@ def _define_variables(
             bound_as = "" if bound == kernel.name else f"{bound} = "
             print(f"{bound_as}{kernel.signature}")
     shell.push(taken)
+
+
+def _forget(shell: Any, cell: str, name: str | None) -> None:
+    """Delete the kernels of an earlier version of a cell that does not compile now.
+
+    Otherwise later cells would run, or grade, a kernel that is not the text on the screen.
+    """
+    names = dict.fromkeys([name or "", *(body[0] for body in kernel_bodies(bare(cell)))])
+    old = [name for name in names if isinstance(shell.user_ns.get(name), Kernel)]
+    for one in old:
+        del shell.user_ns[one]
+    if old:
+        print(
+            f"{', '.join(old)}: the kernel of the last version of this cell was deleted",
+            file=sys.stderr,
+        )
 
 
 def _python_name(name: str) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coalesce.check import Finding
-from coalesce.common import require
+from coalesce.common import errors, require
 from coalesce.kernel import Kernel
 from coalesce.lessons import _findings, _mistakes, _wrong_results
 from coalesce.profiling import Profile
@@ -33,6 +33,8 @@ Array = NDArray[Any]
 Stage = Literal["solved", "time", "check", "result", "counts"]
 _SOURCES = Path(__file__).with_name("sources")
 _TIME_LIMIT_SECONDS = 30.0  # the limit in seconds; every solution takes less than one second
+
+_MARK = 7  # fills the output array before a second run of a kernel with a wrong result
 
 _failures: dict[str, int] = {}  # for each exercise: how many checks of this session failed
 
@@ -213,6 +215,10 @@ class Exercise:
         >>> bool(ex.check(ex.source))
         False
         """
+        with errors.short():
+            return self._verdict(kernel)
+
+    def _verdict(self, kernel: Kernel | str) -> Verdict:
         if isinstance(kernel, str):
             kernel = Kernel(kernel, self.name)
         if not isinstance(kernel, Kernel):
@@ -242,9 +248,14 @@ class Exercise:
             findings = kernel.check(case.grid, case.block, *case.arguments)
             if findings:  # includes warnings: code that relies on lockstep is not correct
                 return "check", _finding_text(self.name, findings[0], case, kernel.source)
-            wrong = _first_wrong(self.name, case, kernel)
-            if wrong:
-                return "result", wrong
+            if not _wrong_results.close(case.out, case.expected).all():
+                again = self._make(even)
+                untouched = np.isclose(case.out, again.out, equal_nan=True)
+                again.out[...] = _MARK
+                kernel.check(again.grid, again.block, *again.arguments)
+                unwritten = untouched & (again.out == _MARK)
+                added = again.out - _MARK
+                return "result", _first_wrong(self.name, case, kernel, unwritten, added)
         if case.out.dtype.kind == "i":
             case = self._make(True)  # a fresh output, because the kernel may add to it
         profile = kernel.profile(case.grid, case.block, *case.arguments)
@@ -324,24 +335,35 @@ def _indented(sentences: list[str]) -> list[str]:
     ]
 
 
-def _first_wrong(name: str, case: Case, kernel: Kernel) -> str:
-    """Describe the first wrong element and the wrong result. Return "" if the result is right."""
+def _first_wrong(
+    name: str, case: Case, kernel: Kernel, unwritten: NDArray[np.bool_], added: Array
+) -> str:
+    """Describe the first wrong element and the wrong result.
+
+    `unwritten` says which elements were not written. `added` is what a second run added to an
+    output array with other contents.
+    """
     right = _wrong_results.close(case.out, case.expected)
-    if right.all():
-        return ""
     where = tuple(int(i) for i in np.argwhere(~right)[0])
     place = ", ".join(map(str, where))
     value, wanted = case.out[where], case.expected[where]
     out = _name_of_result(case, kernel)
+    adds = _wrong_results.close(added, case.expected)[~right].all()
     difference = f"{out}[{place}] is {value:.6g} and should be {wanted:.6g}"
-    if np.isnan(value):
+    if unwritten[where] and not adds:
         difference = f"nothing was written to {out}[{place}], which should be {wanted:.6g}"
     count = int((~right).sum())
     lines = [
         f"  {out} has shape {case.out.shape}; {difference}; {count:,} of {right.size:,} are wrong"
     ]
-    mistakes = _mistakes.results(name, case.arguments, case.expected)
-    sentence = _wrong_results.described(case.out, case.expected, mistakes)
+    if adds:
+        sentence = (
+            f"The kernel adds to what is in {out}, and {out} is not 0 before the launch. Let each "
+            "thread add in a variable of its own, and store the sum once."
+        )
+    else:
+        mistakes = _mistakes.results(name, case.arguments, case.expected)
+        sentence = _wrong_results.described(case.out, case.expected, unwritten, mistakes)
     return "\n".join([*lines, *_indented([sentence])])
 
 

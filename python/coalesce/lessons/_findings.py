@@ -39,6 +39,11 @@ _EARLY_RETURN = (
     "in the tile, but other threads need its element. What must all threads do before they return?"
 )
 
+_IN_AN_IF = (
+    "A __syncthreads() of your kernel is inside an `if`. All threads of the block must reach the "
+    "same barrier. Put the barrier after the `if`, and only the store or the load inside."
+)
+
 FINDINGS: dict[str, dict[str, str]] = {
     "copy_four": {
         "same_value": "Two threads copy the same element. How many elements does a block copy in "
@@ -157,7 +162,12 @@ def sentences(name: str, finding: Finding, source: str) -> list[str]:
     result = [known[key] for key in keys if key in known][:1]
     if result in ([_EDGE], [_NOT_STORED]) and _returns_before_a_barrier(source):
         result.append(_EARLY_RETURN)
+    if kind in ("race", "barrier", "uninitialized") and _BARRIER_IN_AN_IF.search(bare(source)):
+        result.append(_IN_AN_IF)
     return result
+
+
+_BARRIER_IN_AN_IF = re.compile(r"\bif\s*\([^;{}]*\)\s*(\{[^{}]*)?__syncthreads\b")
 
 
 def _returns_before_a_barrier(source: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from coalesce.common import require
+from coalesce.common import errors, require
 from coalesce.lessons._answers import ANSWERS, Answer
 from coalesce.render import markup
 from coalesce.render.markup import BAD, FAINT, GOOD, joined, tag
@@ -191,7 +191,8 @@ def predict(
     answer = ANSWERS.get(require.text("name", name), Answer())
     require.text("question", question)
     options = tuple(choices)
-    guessed = _read(guess, options)
+    with errors.short():
+        guessed = _read(guess, options)
     printed, result = _run(measured)
     result = result if isinstance(result, str) else float(result)
     right = None
@@ -224,14 +225,14 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
                 f"{require.shown(guess)}"
             )
         return require.number("guess", guess)
+    if isinstance(guess, str) and guess in choices:
+        return guess
     if isinstance(guess, str):
-        return require.choice("guess", guess, choices)
-    place = require.whole("guess", guess, 1)
-    if place > len(choices):
+        listed = "; ".join(f"{number}: {choice}" for number, choice in enumerate(choices, 1))
         raise ValueError(
-            f"`guess` must be at most {len(choices)}, the number of choices; got {place}"
+            f"`guess` must be the number of a choice or its text ({listed}); got {guess!r}"
         )
-    return choices[place - 1]
+    return choices[require.whole("guess", guess, 1, len(choices)) - 1]
 
 
 def _same(guess: Value | None, value: Value, within: float) -> bool:

@@ -22,19 +22,29 @@ def _same(out: Array, variant: Array) -> bool:
     return bool((close(out, variant) | unwritten).all())
 
 
-def described(out: Array, expected: Array, known: Sequence[tuple[str, Array]] = ()) -> str:
+def described(
+    out: Array,
+    expected: Array,
+    unwritten: NDArray[np.bool_],
+    known: Sequence[tuple[str, Array]] = (),
+) -> str:
     """Return a sentence about the wrong result `out`: the mistake, or which elements are wrong.
 
-    `expected` is the right result. `known` has the results of common mistakes, as
-    (sentence, wrong result) pairs.
+    `expected` is the right result, and `unwritten` says which elements were never written. `known`
+    has the results of common mistakes, as (sentence, wrong result) pairs.
     """
-    written = ~np.isnan(out) if out.dtype.kind == "f" else np.ones(out.shape, bool)
     wrong = ~close(out, expected)
-    if not written.any():
+    if unwritten.all():
         return "Nothing was written at all. Does any thread reach the store?"
     if sentence := recognized(out, expected, known):
         return sentence
-    if wrong.sum() == (~written).sum():
+    computed = np.isnan(out) & ~unwritten if out.dtype.kind == "f" else np.zeros(out.shape, bool)
+    if computed.any():
+        return (
+            f"{computed.sum():,} elements are nan: not a number. Is a variable used before it has "
+            "a value, or is 0 divided by 0?"
+        )
+    if wrong.sum() == unwritten.sum():
         return (
             "What was written is right, but some elements were not written. Do the indices of all "
             "threads together cover the array, also where it is no multiple of the block?"

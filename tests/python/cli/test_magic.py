@@ -168,6 +168,17 @@ def test_errors_have_the_cells_lines(session: Session) -> None:
     assert "cell(6): error" in shown, "IPython drops the empty lines above the magic"
 
 
+def test_a_broken_cell_leaves_no_kernel_of_its_last_version(session: Session) -> None:
+    session.run(f"%%cuda\n{TWO}")
+    assert {"add", "tell"} <= set(session.names)
+    shown = session.fails("%%cuda\n" + TWO.replace("= calls;", "= BROKEN;"), coalesce.CompileError)
+    assert "add, tell: the kernel of the last version of this cell was deleted" in shown
+    assert not {"add", "tell"} & set(session.names)
+    session.run("scale = 2.0")  # a variable is not a kernel of the cell
+    session.fails("%%cuda\n" + SCALE.replace("factor;", "facto;"), coalesce.CompileError)
+    assert session.names["scale"] == 2.0
+
+
 @pytest.mark.usefixtures("on_simulator")
 def test_faults_have_the_cells_lines(session: Session) -> None:
     shown = session.fails(f"%%cuda -g 4 -b 256 x 2.0 1024\n{SCALE}", coalesce.MemoryFault)
@@ -258,10 +269,11 @@ def test_a_notebook(tmp_path: Path, device: str, monkeypatch: pytest.MonkeyPatch
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     with pytest.raises(nbclient.exceptions.CellExecutionError, match="facto"):
         nbclient.NotebookClient(notebook, kernel_name="python3", timeout=120).execute()
-    first, profiled, printed, broken = (cell.outputs for cell in notebook.cells)
+    first, profiled, printed, (deleted, *broken) = (cell.outputs for cell in notebook.cells)
     assert first == []
     assert "x[i] *= factor" in profiled[0]["data"]["text/html"]
     assert printed[0]["text"] == "300.0\n"
+    assert deleted["text"].startswith("scale: the kernel of the last version")
     assert broken[0]["output_type"] == "error"
     assert broken[0]["ename"] == "CompileError"
     assert "cell(4): error" in broken[0]["evalue"]

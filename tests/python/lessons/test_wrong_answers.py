@@ -136,6 +136,10 @@ WRONG = [
         "check",
         "A vector must begin at a multiple of its own size.",
     ),
+    ("barriers", "__syncthreads();", "if (t % 2) __syncthreads();", "check", "inside an `if`"),
+    ("row_means", "out[row] =", "out[row] +=", "result", "The kernel adds to what is in out"),
+    ("row_means", "float sum = 0", "float sum = NAN", "result", "50 elements are nan"),
+    ("thread_number", "[place] =", "[place] +=", "result", "The kernel adds to what is in out"),
     ("grey", "__syncthreads();", "", "check", "A thread reads what another one has stored."),
     ("grey", "j < 3 * 256; j += 256", "j < 256; j += 256", "check", "256 pixels are 768 floats."),
     (
