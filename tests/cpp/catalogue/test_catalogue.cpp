@@ -13,9 +13,7 @@
 namespace coalesce::catalogue {
 namespace {
 
-std::filesystem::path kernels() {
-    return std::filesystem::path(__FILE__).parent_path() / "../../../csrc/kernels";
-}
+std::filesystem::path kernels() { return COALESCE_SOURCE_DIR "/csrc/kernels"; }
 
 std::string text_of(const Variant& v) {
     std::ifstream file(kernels() / v.file);

@@ -1,6 +1,6 @@
-// Tests of floating-point arithmetic, conversions and comparisons in machine code.
+// Tests of floating-point arithmetic and comparisons in machine code that the kernels of
+// tests/random_ptx.py, random_kernels.py and typed_kernels.py seldom have.
 #include <algorithm>
-#include <limits>
 
 #include "sass/rows.hpp"
 
@@ -21,58 +21,17 @@ T greatest(T a, T b) {
     return -least(T(-a), T(-b));
 }
 
-template <class T, class F>
-u32 converted(F f) {
-    if (f != f) return 0;
-    constexpr F low = F(std::numeric_limits<T>::min()), high = F(std::numeric_limits<T>::max());
-    const F whole = std::trunc(f);
-    if (whole <= low) return u32(std::numeric_limits<T>::min());
-    return whole >= high ? u32(std::numeric_limits<T>::max()) : u32(T(whole));
-}
-
 std::vector<Row> comparison_rows() {
     return {
         {{"ISETP.LT.AND P0, P4, R2, R4, PT"},
          As::predicates,
          [](In i) { return only(i32(i.x()) < i32(i.y()), i32(i.x()) >= i32(i.y())); }},
-        {{"ISETP.LT.U32.AND P0, PT, R2, R4, P3"},
-         As::predicates,
-         [](In i) { return only(i.x() < i.y() && i.p3()); }},
         {{"ISETP.GE.OR P0, PT, R2, R4, P3"},
          As::predicates,
          [](In i) { return only(i32(i.x()) >= i32(i.y()) || i.p3()); }},
-        {{"ISETP.NE.XOR P0, PT, R2, R4, !P3"},
-         As::predicates,
-         [](In i) { return only((i.x() != i.y()) != !i.p3()); }},
-        {{"ISETP.GE.U32.AND P5, PT, R2, R4, PT", "ISETP.GE.AND.EX P0, PT, R3, R5, PT, P5"},
-         As::predicates,
-         [](In i) { return only(i64(i.a) >= i64(i.b)); }},
-        {{"ISETP.NE.U32.AND P5, PT, R2, R4, PT", "ISETP.NE.AND.EX P0, PT, R3, R5, PT, P5"},
-         As::predicates,
-         [](In i) { return only(i.a != i.b); }},
-        {{"FSETP.GT.AND P0, PT, R2, R4, PT"},
-         As::predicates,
-         [](In i) { return only(i.f() > i.g()); }},
         {{"FSETP.GEU.AND P0, P4, R2, |R4|, PT"},
          As::predicates,
          [](In i) { return only(!(i.f() < std::abs(i.g())), i.f() < std::abs(i.g())); }},
-        {{"FSETP.NAN.OR P0, PT, R2, R4, P3"},
-         As::predicates,
-         [](In i) { return only(std::isunordered(i.f(), i.g()) || i.p3()); }},
-        {{"FSETP.NEU.FTZ.AND P0, PT, R2, R4, PT"},
-         As::predicates,
-         [](In i) { return only(!(flushed(i.f()) == flushed(i.g()))); }},
-        {{"DSETP.LT.AND P0, PT, R2, R4, PT"},
-         As::predicates,
-         [](In i) { return only(i.d() < i.e()); }},
-        {{"DSETP.MIN.AND P0, P4, R2, R4, PT", "SEL R0, R2, R4, P0", "SEL R1, R3, R5, P0",
-          "PLOP3.LUT P0, P4, PT, PT, PT, 0x8, 0x8"},
-         As::f64,
-         [](In i) { return of(least(i.d(), i.e())); }},
-        {{"DSETP.MAX.AND P0, P4, R2, R4, PT", "SEL R0, R2, R4, P0", "SEL R1, R3, R5, P0",
-          "PLOP3.LUT P0, P4, PT, PT, PT, 0x8, 0x8"},
-         As::f64,
-         [](In i) { return of(greatest(i.d(), i.e())); }},
     };
 }
 
@@ -124,47 +83,20 @@ std::vector<Row> half_rows() {
 
 std::vector<Row> floating_rows() {
     return {
-        {{"FADD R0, R2, -R4"}, As::f32, [](In i) { return of(i.f() - i.g()); }},
         {{"FADD.FTZ R0, |R2|, R4"},
          As::f32,
          [](In i) { return of(flushed(flushed(std::abs(i.f())) + flushed(i.g()))); }},
         {{"FMUL.D2 R0, R2, 3"}, As::f32, [](In i) { return of(i.f() * 1.5f); }},
-        {{"FMUL R0, R2, 0.5"}, As::f32, [](In i) { return of(i.f() * 0.5f); }},
-        {{"FFMA R0, R2, R4, R6"}, As::f32, [](In i) { return of(std::fma(i.f(), i.g(), i.h())); }},
-        {{"FFMA R0, -R2, R4, -R6"},
-         As::f32,
-         [](In i) { return of(std::fma(-i.f(), i.g(), -i.h())); }},
-        {{"FMNMX R0, R2, R4, PT"}, As::f32, [](In i) { return of(least(i.f(), i.g())); }},
-        {{"FMNMX R0, R2, R4, !PT"}, As::f32, [](In i) { return of(greatest(i.f(), i.g())); }},
         {{"FMNMX R0, R2, R4, P3"},
          As::f32,
          [](In i) { return of(i.p3() ? least(i.f(), i.g()) : greatest(i.f(), i.g())); }},
         {{"FMNMX.FTZ R0, R2, R4, PT"},
          As::f32,
          [](In i) { return of(least(flushed(i.f()), flushed(i.g()))); }},
-        {{"FMNMX.NAN R0, R2, R4, PT"},
-         As::f32,
-         [](In i) {
-             return of(std::isunordered(i.f(), i.g()) ? std::nanf("") : least(i.f(), i.g()));
-         }},
         {{"FSEL R0, R2, -R4, P3"}, As::f32, [](In i) { return of(i.p3() ? i.f() : -i.g()); }},
         {{"FSET.BF.GT.AND R0, R2, R4, PT"},
          As::f32,
          [](In i) { return of(i.f() > i.g() ? 1.0f : 0.0f); }},
-        {{"DADD R0, R2, -R4"}, As::f64, [](In i) { return of(i.d() - i.e()); }},
-        {{"DMUL R0, R2, R4"}, As::f64, [](In i) { return of(i.d() * i.e()); }},
-        {{"DFMA R0, R2, -R4, R6"},
-         As::f64,
-         [](In i) { return of(std::fma(i.d(), -i.e(), i.k())); }},
-        {{"F2I.TRUNC.NTZ R0, R2"}, As::word, [](In i) { return of(converted<i32>(i.f())); }},
-        {{"F2I.U32.TRUNC.NTZ R0, R2"}, As::word, [](In i) { return of(converted<u32>(i.f())); }},
-        {{"F2I.FLOOR.NTZ R0, R2"},
-         As::word,
-         [](In i) { return of(converted<i32>(std::floor(i.f()))); }},
-        {{"F2F.F64.F32 R0, R2"}, As::f64, [](In i) { return of(double(i.f())); }},
-        {{"F2F.F32.F64 R0, R2"}, As::f32, [](In i) { return of(float(i.d())); }},
-        {{"FRND.FLOOR R0, R2"}, As::f32, [](In i) { return of(std::floor(i.f())); }},
-        {{"FRND.TRUNC R0, R2"}, As::f32, [](In i) { return of(std::trunc(i.f())); }},
     };
 }
 

@@ -1,4 +1,5 @@
-// Tests of integer instructions in machine code, with extreme and random values.
+// Tests of integer instructions in machine code that the kernels of tests/random_ptx.py,
+// random_kernels.py and typed_kernels.py seldom have, with extreme and random values.
 #include <algorithm>
 
 #include "sass/rows.hpp"
@@ -6,81 +7,16 @@
 namespace coalesce::sass {
 namespace {
 
-u32 permuted(u32 x, u32 y, u32 selector) {
-    const u64 bytes = u64{y} << 32 | x;
-    u32 d = 0;
-    for (int n = 0; n < 4; ++n) {
-        const u32 nibble = selector >> (4 * n) & 15;
-        u32 byte = u32(bytes >> (8 * (nibble & 7))) & 255;
-        if (nibble & 8) byte = byte & 128 ? 255 : 0;
-        d |= byte << (8 * n);
-    }
-    return d;
-}
-
 u32 of_halves(u32 x, u32 y, const std::function<u32(u32, u32)>& f) {
     return (f(x & 0xffff, y & 0xffff) & 0xffff) | f(x >> 16, y >> 16) << 16;
 }
 
 std::vector<Row> integer_rows() {
-    static constexpr auto carry = [](u64 sum) { return sum >> 32 != 0; };
     return {
-        {{"IADD3 R0, R2, R4, R6"}, As::word, [](In i) { return of(i.x() + i.y() + i.z()); }},
-        {{"IADD3 R0, R2, -R4, RZ"}, As::word, [](In i) { return of(i.x() - i.y()); }},
         {{"IADD3 R0, -R2, -R4, R6"}, As::word, [](In i) { return of(i.z() - i.x() - i.y()); }},
-        {{"IADD3 R0, P0, R2, R4, RZ"},
-         As::word,
-         [](In i) { return of(i.x() + i.y(), carry(u64{i.x()} + i.y())); }},
-        {{"IADD3 R0, P0, R2, -R4, RZ"},
-         As::word,
-         [](In i) { return of(i.x() - i.y(), i.x() >= i.y()); }},
-        {{"IADD3.X R0, R2, R4, RZ, P3, !PT"},
-         As::word,
-         [](In i) { return of(i.x() + i.y() + i.p3()); }},
-        {{"IADD3.X R0, R2, ~R4, RZ, P3, !PT"},
-         As::word,
-         [](In i) { return of(i.x() + ~i.y() + i.p3()); }},
-        {{"IADD3 R0, P5, R2, R4, RZ", "IADD3.X R1, R3, R5, RZ, P5, !PT"},
-         As::pair,
-         [](In i) { return of(i.a + i.b); }},
-        {{"IADD3 R0, P5, P6, R2, R4, R6", "IADD3.X R1, R3, R5, R7, P5, P6"},
-         As::pair,
-         [](In i) { return of(i.a + i.b + i.c); }},
-        {{"BMSK R0, R2, R4"},
-         As::word,
-         [](In i) {
-             const u32 first = std::min(i.x(), 32u), count = std::min(i.y(), 32u);
-             return of(u32(((u64{1} << count) - 1) << first));
-         }},
         {{"BMSK.W R0, R2, R4"},
          As::word,
          [](In i) { return of(u32(((u64{1} << (i.y() & 31)) - 1) << (i.x() & 31))); }},
-        {{"IMAD R0, R2, R4, R6"}, As::word, [](In i) { return of(i.x() * i.y() + i.z()); }},
-        {{"IMAD.MOV.U32 R0, RZ, RZ, R2"}, As::word, [](In i) { return of(i.x()); }},
-        {{"IMAD.SHL.U32 R0, R2, 0x8, RZ"}, As::word, [](In i) { return of(i.x() << 3); }},
-        {{"IMAD.IADD R0, R2, 0x1, -R4"}, As::word, [](In i) { return of(i.x() - i.y()); }},
-        {{"IMAD.X R0, R2, R4, R6, P3"},
-         As::word,
-         [](In i) { return of(i.x() * i.y() + i.z() + i.p3()); }},
-        {{"IMAD.WIDE R0, R2, R4, R6"},
-         As::pair,
-         [](In i) { return of(u64(i64{i32(i.x())} * i32(i.y())) + i.c); }},
-        {{"IMAD.WIDE.U32 R0, R2, R4, R6"},
-         As::pair,
-         [](In i) { return of(u64{i.x()} * i.y() + i.c); }},
-        {{"IMAD.WIDE.U32 R0, P0, R2, R4, R6"},
-         As::pair,
-         [](In i) {
-             const u64 product = u64{i.x()} * i.y();
-             return of(product + i.c, product + i.c < product);
-         }},
-        {{"IMAD.HI.U32 R0, R2, R4, R6"},
-         As::word,
-         [](In i) { return of((u64{i.x()} * i.y() + i.c) >> 32); }},
-        {{"LEA R0, R2, R4, 0x3"}, As::word, [](In i) { return of((i.x() << 3) + i.y()); }},
-        {{"LEA R0, P0, R2, R4, 0x3"},
-         As::word,
-         [](In i) { return of((i.x() << 3) + i.y(), carry(u64{i.x() << 3} + i.y())); }},
         {{"LEA R0, P0, -R2, R4, 0x3"},
          As::word,
          [](In i) { return of(i.y() - (i.x() << 3), i.y() >= i.x() << 3); }},
@@ -93,98 +29,20 @@ std::vector<Row> integer_rows() {
         {{"LEA R0, P5, R2, -R4, 0x3", "IADD3.X R1, RZ, ~R5, RZ, P5, !PT"},
          As::pair,
          [](In i) { return of(u64{i.x() << 3} - i.b); }},
-        {{"LEA.HI.SX32 R0, P5, R2, -R4, 0x15", "LEA.HI.X.SX32 R1, R2, ~R5, 0x1, P5"},
-         As::pair,
-         [](In i) { return of(u64(i64{i32(i.x())} >> 11) - i.b); }},
         {{"LEA.HI R0, R2, R4, R6, 0x3"},
          As::word,
          [](In i) { return of(u32((u64{i.z()} << 32 | i.x()) << 3 >> 32) + i.y()); }},
-        {{"LEA.HI.SX32 R0, R2, R4, 0x1b"},
-         As::word,
-         [](In i) { return of(u32(u64(i64{i32(i.x())}) << 27 >> 32) + i.y()); }},
-        {{"LEA R0, P5, R2, R4, 0x2", "LEA.HI.X R1, R2, R5, R3, 0x2, P5"},
-         As::pair,
-         [](In i) { return of((i.a << 2) + i.b); }},
-        {{"LOP3.LUT R0, R2, R4, R6, 0x96, !PT"},
-         As::word,
-         [](In i) { return of(i.x() ^ i.y() ^ i.z()); }},
-        {{"LOP3.LUT R0, R2, R4, R6, 0xe8, !PT"},
-         As::word,
-         [](In i) { return of((i.x() & i.y()) | (i.x() & i.z()) | (i.y() & i.z())); }},
-        {{"LOP3.LUT R0, R2, R4, R6, 0xca, !PT"},
-         As::word,
-         [](In i) { return of((i.x() & i.y()) | (~i.x() & i.z())); }},
-        {{"LOP3.LUT R0, RZ, R2, RZ, 0x33, !PT"}, As::word, [](In i) { return of(~i.x()); }},
         {{"LOP3.LUT P0, R0, R2, R4, RZ, 0xc0, !PT"},
          As::word,
          [](In i) { return of(i.x() & i.y(), (i.x() & i.y()) != 0); }},
         {{"PLOP3.LUT P0, P4, P1, P2, P3, 0x96, 0xe8"},
          As::predicates,
          [](In i) { return only(i.p1() ^ i.p2() ^ i.p3(), i.p1() + i.p2() + i.p3() > 1); }},
-        {{"SHF.L.U32 R0, R2, 0x5, RZ"}, As::word, [](In i) { return of(i.x() << 5); }},
-        {{"SHF.R.U32.HI R0, RZ, 0x5, R2"}, As::word, [](In i) { return of(i.x() >> 5); }},
-        {{"SHF.R.S32.HI R0, RZ, 0x1f, R2"},
-         As::word,
-         [](In i) { return of(u32(i32(i.x()) >> 31)); }},
-        {{"SHF.L.U32 R0, R2, R4, RZ"},
-         As::word,
-         [](In i) { return of(i.y() > 31 ? 0 : i.x() << i.y()); }},
-        {{"SHF.R.S32.HI R0, RZ, R4, R2"},
-         As::word,
-         [](In i) { return of(u32(i32(i.x()) >> std::min(i.y(), 31u))); }},
-        {{"SHF.L.U64.HI R0, R2, 0x2, R3"}, As::word, [](In i) { return of(i.a << 2 >> 32); }},
-        {{"SHF.R.U64 R0, R2, 0x4, R3"}, As::word, [](In i) { return of(u32(i.a >> 4)); }},
-        {{"SHF.L.W.U32.HI R0, R2, R6, R4"},
-         As::word,
-         [](In i) { return of(u32((u64{i.y()} << 32 | i.x()) << (i.z() & 31) >> 32)); }},
-        {{"SHF.R.W.U32 R0, R2, R6, R4"},
-         As::word,
-         [](In i) { return of(u32((u64{i.y()} << 32 | i.x()) >> (i.z() & 31))); }},
-        {{"PRMT R0, R2, 0x5410, R4"},
-         As::word,
-         [](In i) { return of(permuted(i.x(), i.y(), 0x5410)); }},
-        {{"PRMT R0, R2, R6, R4"}, As::word, [](In i) { return of(permuted(i.x(), i.y(), i.z())); }},
-        {{"SEL R0, R2, R4, P3"}, As::word, [](In i) { return of(i.p3() ? i.x() : i.y()); }},
-        {{"SEL R0, R2, R4, !P3"}, As::word, [](In i) { return of(i.p3() ? i.y() : i.x()); }},
-        {{"@P3 MOV R0, R2"}, As::word, [](In i) { return of(i.p3() ? i.x() : 0u); }},
-        {{"FLO.U32 R0, R2"},
-         As::word,
-         [](In i) { return of(i.x() ? u32(31 - std::countl_zero(i.x())) : ~0u); }},
-        {{"FLO.U32.SH R0, R2"},
-         As::word,
-         [](In i) { return of(i.x() ? u32(std::countl_zero(i.x())) : ~0u); }},
-        {{"FLO R0, R2"},
-         As::word,
-         [](In i) {
-             const u32 x = i32(i.x()) < 0 ? ~i.x() : i.x();
-             return of(x ? u32(31 - std::countl_zero(x)) : ~0u);
-         }},
-        {{"POPC R0, R2"}, As::word, [](In i) { return of(u32(std::popcount(i.x()))); }},
-        {{"BREV R0, R2"},
-         As::word,
-         [](In i) {
-             u32 d = 0;
-             for (int n = 0; n < 32; ++n) d |= (i.x() >> n & 1) << (31 - n);
-             return of(d);
-         }},
-        {{"IABS R0, R2"}, As::word, [](In i) { return of(i32(i.x()) < 0 ? 0 - i.x() : i.x()); }},
-        {{"SGXT R0, R2, 0x8"}, As::word, [](In i) { return of(u32(i32(int8_t(i.x())))); }},
-        {{"P2R R0, PR, RZ, 0xe"},
-         As::word,
-         [](In i) { return of(u32(i.p1() << 1 | i.p2() << 2 | i.p3() << 3)); }},
         {{"UMOV UR6, 0x5", "UISETP.NE.AND UP0, UPT, UR6, URZ, UPT",
           "UISETP.NE.AND UP1, UPT, URZ, URZ, UPT", "UISETP.NE.AND UP2, UPT, UR6, URZ, UPT",
           "UP2UR UR8, UPR, URZ, 0x6", "MOV R0, UR8"},
          As::word,
          [](In) { return of(u32{4}); }},
-        {{"R2P PR, R2, 0x11"},
-         As::predicates,
-         [](In i) { return only(i.x() & 1, i.x() >> 4 & 1); }},
-        {{"I2FP.F32.S32 R0, R2"}, As::f32, [](In i) { return of(float(i32(i.x()))); }},
-        {{"I2FP.F32.U32 R0, R2"}, As::f32, [](In i) { return of(float(i.x())); }},
-        {{"I2F.F64 R0, R2"}, As::f64, [](In i) { return of(double(i32(i.x()))); }},
-        {{"I2F.F64.U32 R0, R2"}, As::f64, [](In i) { return of(double(i.x())); }},
-        {{"I2F.S64 R0, R2"}, As::f32, [](In i) { return of(float(i64(i.a))); }},
     };
 }
 
@@ -200,15 +58,9 @@ u32 packed(i32 upper, i32 lower, int bits, bool is_signed) {
 
 std::vector<Row> packing_rows() {
     return {
-        {{"I2IP.S8.S32.SAT R0, R2, R4, R6"},
-         As::word,
-         [](In i) { return of(i.z() << 16 | packed(i32(i.x()), i32(i.y()), 8, true)); }},
         {{"I2IP.U8.S32.SAT R0, R2, R4, RZ"},
          As::word,
          [](In i) { return of(packed(i32(i.x()), i32(i.y()), 8, false)); }},
-        {{"I2IP.S16.S32.SAT R0, R2, R4, RZ"},
-         As::word,
-         [](In i) { return of(packed(i32(i.x()), i32(i.y()), 16, true)); }},
         {{"I2IP.U16.S32.SAT R0, R2, R4, RZ"},
          As::word,
          [](In i) { return of(packed(i32(i.x()), i32(i.y()), 16, false)); }},
@@ -221,12 +73,9 @@ std::vector<Row> video_rows() {
         return of(u32(low ? std::min(x, y) : std::max(x, y)));
     };
     return {
-        {{"VIADD R0, R2, 0x5"}, As::word, [](In i) { return of(i.x() + 5); }},
         {{"VIADD.16x2 R0, R2, -R4"},
          As::word,
          [](In i) { return of(of_halves(i.x(), i.y(), std::minus<u32>{})); }},
-        {{"VIMNMX R0, R2, R4, PT"}, As::word, [](In i) { return min_max(i, true); }},
-        {{"VIMNMX R0, R2, R4, !PT"}, As::word, [](In i) { return min_max(i, false); }},
         {{"VIMNMX.U32 R0, R2, R4, P3"},
          As::word,
          [](In i) { return of(i.p3() ? std::min(i.x(), i.y()) : std::max(i.x(), i.y())); }},
@@ -236,14 +85,6 @@ std::vector<Row> video_rows() {
         {{"VIMNMX3 R0, R2, R4, R6, !PT"},
          As::word,
          [](In i) { return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())}))); }},
-        {{"VIMNMX.U16x2 R0, R2, R4, PT"},
-         As::word,
-         [](In i) {
-             return of(of_halves(i.x(), i.y(), [](u32 x, u32 y) { return std::min(x, y); }));
-         }},
-        {{"VIADDMNMX R0, R2, R4, R6, !PT"},
-         As::word,
-         [](In i) { return of(u32(std::max(i32(i.x() + i.y()), i32(i.z())))); }},
         {{"VIADDMNMX.S16x2 R0, R2, R4, R6, !PT"},
          As::word,
          [](In i) {
@@ -267,9 +108,6 @@ std::vector<Row> video_rows() {
              return of(
                  of_halves(sums, i.z(), [](u32 x, u32 y) { return std::min(x, y & 0xffff); }));
          }},
-        {{"VABSDIFF.U32 R0, R2, R4, R6"},
-         As::word,
-         [](In i) { return of(std::max(i.x(), i.y()) - std::min(i.x(), i.y()) + i.z()); }},
         {{"VABSDIFF4.ACC R0, R2, R4, R6"},  // without .U8, the bytes are signed
          As::word,
          [](In i) {
@@ -278,17 +116,6 @@ std::vector<Row> video_rows() {
                  sum += u32(std::abs(int8_t(i.x() >> n) - int8_t(i.y() >> n)));
              return of(sum);
          }},
-        {{"VABSDIFF4.U8 R0, R2, R4, R6"},
-         As::word,
-         [](In i) {
-             u32 bytes = 0;
-             for (int n = 0; n < 32; n += 8)
-                 bytes |= u32(std::abs(i32(i.x() >> n & 255) - i32(i.y() >> n & 255))) << n;
-             return of(bytes);
-         }},
-        {{"I2I.S8.S32.SAT R0, R2"},
-         As::word,
-         [](In i) { return of(u32(std::clamp(i32(i.x()), -128, 127))); }},
         {{"VABSDIFF4.U8.ACC R0, R2, R4, R6"},
          As::word,
          [](In i) {
