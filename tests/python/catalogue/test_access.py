@@ -8,43 +8,11 @@ import pytest
 import coalesce
 from coalesce.catalogue.access import run_access
 
-LENGTHS = [0, 1, 31, 32, 33, 100, 1000]
 ORDERS = {
     "reversed": list(range(31, -1, -1)),
     "rotated": [(i + 5) % 32 for i in range(32)],
     "bits": [int(f"{i:05b}"[::-1], 2) for i in range(32)],
 }
-
-
-def permuted(x, order):
-    whole = len(x) // 32 * 32
-    rows = x[:whole].reshape(-1, 32)[:, order]
-    return np.concatenate([rows.reshape(-1), x[whole:]])
-
-
-def far_lane(x, distance):
-    i = np.arange(len(x))
-    return x[np.where(i % 32 == 31, (i + distance) % max(1, len(x)), i)]
-
-
-@pytest.mark.parametrize("n", LENGTHS)
-def test_patterns_match_numpy(n, dtype, device):
-    x = np.arange(n, dtype=dtype)
-
-    def check(expected, **options):
-        result = coalesce.access(x, device=device, **options)
-        assert result.dtype == x.dtype
-        np.testing.assert_array_equal(result, expected, err_msg=str(options))
-
-    for offset in {0, min(1, n), n // 2, n}:
-        check(x[offset:], pattern="offset", offset=offset)
-    for stride in (1, 2, 3, 8, 33, 5000):
-        check(x[::stride], pattern="stride", stride=stride)
-    for order in ORDERS.values():
-        check(permuted(x, order), pattern="permuted", order=order)
-    check(np.repeat(x[::32], 32)[:n], pattern="broadcast")
-    for distance in (0, 1, n // 2, n, 10 * n + 3):
-        check(far_lane(x, distance), pattern="far_lane", distance=distance)
 
 
 def test_vectors_at_addresses_that_are_no_multiples(device):

@@ -14,10 +14,7 @@ from coalesce.catalogue import best
 
 VARIANTS = [v.name for v in coalesce.variants("matmul") if not v.hopper]
 TENSOR_CORES = {"bf16": 2.0**-8, "tf32": 2.0**-11}  # the rounding error of the operands
-TILED = [v.name for v in coalesce.variants("matmul") if v.tiles and not v.hopper]
 HOPPER = [v.name for v in coalesce.variants("matmul") if v.hopper]
-BLOCK_TILED = ("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined")
-
 SHAPES = [  # M, N, K
     (1, 1, 1),
     (32, 32, 32),
@@ -102,11 +99,6 @@ def test_nan_and_infinity_propagate(device):
         assert np.isfinite(np.delete(result, [3, 5], axis=0)).all()
 
 
-def test_overflow_gives_infinity(device):
-    a = np.full((2, 2), 1e30, np.float32)
-    assert np.isposinf(coalesce.matmul(a, a, device=device)).all()
-
-
 # ---- layouts and out ----
 
 
@@ -115,11 +107,6 @@ def test_out_may_partly_overlap_an_operand(device, random):
     a, b, out = base[:20], base[20:40], base[10:30]
     before = a.copy(), b.copy()
     assert_product(coalesce.matmul(a, b, out=out, device=device), *before)
-
-
-def test_same_array_twice(device, random):
-    a = random.normal(size=(21, 21)).astype(np.float64)
-    assert_product(coalesce.matmul(a, a, device=device), a, a)
 
 
 # ---- timing ----
@@ -136,13 +123,6 @@ def test_timing(device, random):
     assert timing.gflops == pytest.approx(2 * 64**3 / timing.kernel_ms / 1e6)
     assert timing.gbps == pytest.approx(3 * 64 * 64 * 4 / timing.kernel_ms / 1e6)
     assert timing.source in repr(timing)
-
-
-def test_timing_does_not_change_the_result(device, random):
-    a, b = operands(random, 40, 40, 40, np.float32)
-    c = random.normal(size=(40, 40)).astype(np.float32)
-    result, _ = coalesce.matmul(a, b, beta=0.5, c=c, return_timing=True, device=device)
-    assert_product(result, a, b, 1, 0.5, c)
 
 
 def test_timing_includes_the_transposition(device, random):

@@ -88,15 +88,6 @@ def test_shared_memory_of_block_per_row(shared, dtype, device):
     np.testing.assert_array_equal(result, [1000, 1000, 1000])
 
 
-def test_out_and_timing(device):
-    a = np.ones((30, 40), np.float32)
-    out = np.zeros(30, np.float32)
-    result, timing = coalesce.row_sums(a, out=out, return_timing=True, device=device)
-    assert result is out
-    assert (out == 40).all()
-    assert timing.gflops == pytest.approx(1200 / timing.kernel_ms / 1e6)
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -7,25 +7,6 @@ import pytest
 
 import coalesce
 
-VARIANTS = coalesce.variants("transpose").names
-
-
-def expected(a, variant):
-    return a if variant == "copy" else a.T
-
-
-@pytest.mark.parametrize(
-    "shape", [(1, 1), (32, 32), (64, 96), (33, 7), (1, 100), (100, 1), (0, 5), (5, 0)], ids=str
-)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_transpose(variant, shape, dtype, device, random):
-    a = random.normal(size=shape).astype(dtype)
-    result = coalesce.transpose(a, variant=variant, device=device)
-    assert result.dtype == dtype
-    assert result.flags.c_contiguous
-    assert not np.shares_memory(result, a)
-    np.testing.assert_array_equal(result, expected(a, variant))
-
 
 def test_bits_are_kept(device):
     a = np.array([[np.nan, -0.0], [np.inf, 1e-45]], np.float32)
