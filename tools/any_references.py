@@ -1,11 +1,8 @@
-"""Compares the kernels of a folder of .cu files with the same kernels run by g++ on the host.
+"""Compares kernels with the same kernels run by g++ on the host; any_repositories.py uses it.
 
-    python tools/any_references.py FOLDER... [--size N] [--seconds S] [--table FILE]
-
-Each file is passed to `coalesce.Kernel` as it is, with made-up arguments (see `any_files.py`). The
-reference is the kernel's own source: g++ compiles it with `tests/host/device_code.hpp`, and its
-threads run one after the other. So the reference depends neither on NVRTC nor on the simulator.
-Needs g++.
+The arguments are made up (see `any_files.py`). The reference is the kernel's own source: g++
+compiles it with `tests/host/device_code.hpp`, and its threads run one after the other. So the
+reference depends neither on NVRTC nor on the simulator. Needs g++.
 
 Integers and bytes must be equal. Floats may differ by rounding: by 0.2 %, and by 2e-5 of the
 largest number of the array; bfloat16 by eight times as much. If arrays differ, the
@@ -17,7 +14,6 @@ g++ refuses some kernels: those with inline assembly, CUB, cuRAND or textures.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import operator
@@ -28,17 +24,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import any_files
-import any_refusals
 import numpy as np
-from any_files import How, Row
+from any_files import How
 
 import coalesce
 from coalesce.compile import nvrtc
@@ -312,23 +305,6 @@ def differences(
     return "; ".join(said)
 
 
-def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
-    """Compare every kernel of a file."""
-    try:
-        kernels = any_files.kernels(path)
-    except (coalesce.CoalesceError, ValueError) as error:
-        yield Row(str(path), "", any_refusals.outcome(path, (), error), str(error))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        library, message = build(kernels, Path(folder))
-        if library is None:
-            yield Row(str(path), "", "not compared", message)
-            return
-        for number, kernel in enumerate(kernels):
-            row = compared(kernel, library, number, seconds, (size, *SIZES))
-            yield Row(str(path), kernel.name, row["outcome"], row["detail"])
-
-
 def _is_square(kernel: coalesce.Kernel) -> bool:
     """Whether a kernel uses more than the x of its threads.
 
@@ -496,29 +472,3 @@ def values(
         for name, value in before.items():
             with contextlib.suppress(ValueError):
                 kernel.globals[name] = value
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--size", type=int, default=100, help="the value of integers (100)")
-    parser.add_argument("--seconds", type=float, default=20, help="for one launch (20)")
-    parser.add_argument("--table", type=argparse.FileType("w"), default=sys.stdout)
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    rows: list[Row] = []
-    for folder in options.folders:
-        files = [folder] if folder.is_file() else sorted(folder.rglob("*.cu"))
-        for path in files:
-            for row in try_file(path, options.size, options.seconds):
-                rows.append(row)
-                print(row, file=options.table, flush=True)
-    compared_files = {row.file for row in rows if row.result in ("right", "wrong")}
-    print(f"{len({row.file for row in rows})} files, {len(compared_files)} compared")
-    for result, number in Counter(row.result for row in rows).most_common():
-        print(f"{number:6} {result}")
-    return 1 if any(row.result == "wrong" for row in rows) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
