@@ -156,8 +156,11 @@ class Fetch:
         texels = self.texels if isinstance(self.texels, list) else [self.texels]
         return [*texels, self.points, *([] if self.integers is None else [self.integers])]
 
-    def run(self, device: str) -> Array:
-        """Return the bits of the results, of shape (points, channels)."""
+    def run(self, device: str, how: str = "launch") -> Array:
+        """Return the bits of the results, of shape (points, channels).
+
+        `how` is "launch", or "profile", which executes the machine code.
+        """
         points = np.ascontiguousarray(self.points, np.float32)
         integers = np.zeros(1, np.int32) if self.integers is None else self.integers
         n = points.shape[-1] if points.size else integers.shape[-1]
@@ -165,7 +168,10 @@ class Fetch:
         dtype = {FLOATS: np.float32, SIGNED: np.int32, UNSIGNED: np.uint32}[self.kind]
         first, *levels = self.texels if isinstance(self.texels, list) else [self.texels]
         made = coalesce.texture(first, levels=levels, **self.options)
-        kernel(f"{self.function}_{self.kind}", device)[-(-n // 128), 128](
+        launch = getattr(kernel(f"{self.function}_{self.kind}", device), how)
+        launch(
+            -(-n // 128),
+            128,
             made,
             points.ravel() if points.size else np.zeros(1, np.float32),
             np.ascontiguousarray(integers, np.int32).ravel(),
@@ -191,20 +197,20 @@ class Access:
         """The arrays that the launch reads."""
         return [self.elements, self.places]
 
-    def run(self, device: str) -> Array:
+    def run(self, device: str, how: str = "launch") -> Array:
         """Return what was read, or the bytes of the surface after the writes."""
         places = np.ascontiguousarray(self.places, np.int32)
         n = places.shape[1]
         elements = self.elements.copy()
         made = coalesce.surface(elements, **self.options)
-        run = kernel(self.function, device)
+        run = getattr(kernel(self.function, device), how)
         if self.writes:
-            run[1, 1](made, places.ravel(), n, int(self.writes == "zero"))
+            run(1, 1, made, places.ravel(), n, int(self.writes == "zero"))
             return np.frombuffer(elements.tobytes(), np.uint8).astype(np.uint32)
         size = int(self.function.partition("_")[2])
         dtype = {1: np.uint8, 2: np.uint16}.get(size, np.uint32)
         out = np.full(2 * n * max(1, size // 4), 0xAA, dtype)
-        run[-(-n // 128), 128](made, places.ravel(), out, n)
+        run(-(-n // 128), 128, made, places.ravel(), out, n)
         return out.astype(np.uint32)
 
 

@@ -343,8 +343,8 @@ SamplePosition sample_position(const TextureObject& o, const TextureAccess& acce
     }
     // For a one-dimensional array, the hardware fetches as if there were a second dimension with
     // one texel, and y were 0. In the address mode `border`, half of the result is therefore the
-    // color of the border.
-    if (linear && access.geometry.dimensions == 1 && !on_cube)
+    // color of the border. Machine code has an instruction of two dimensions for it.
+    if (linear && std::min(access.geometry.dimensions, o.dimensions) == 1 && !on_cube)
         at.span[1] = texels_around(0, 1, mode_of(o, 1));
     return at;
 }

@@ -1,4 +1,7 @@
-"""Texture fetches and surface accesses, bit by bit against an H100 (tools/record_textures.py)."""
+"""Texture fetches and surface accesses, bit by bit against an H100 (tools/record_textures.py).
+
+Launches execute the PTX, and profiles the machine code.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +45,16 @@ def families() -> list[str]:
     return sorted({case.name.split()[0] for case in texture_cases.cases()} - {"query"})
 
 
+@pytest.mark.usefixtures("machine_code")
+@pytest.mark.parametrize("how", ["launch", "profile"])
 @pytest.mark.parametrize("family", families())
-def test_results_are_those_of_the_gpu(family: str) -> None:
+def test_results_are_those_of_the_gpu(family: str, how: str) -> None:
     compared = 0
     for case, wanted, same_inputs in recorded():
         if case.name.split()[0] != family or case.name == "shape tex2D of a slice":
             continue
         compared += 1
-        result = case.run("sim").ravel()
+        result = case.run("sim", how).ravel()
         if family == "grad":
             apart = np.abs(result.view(np.float32) - wanted.view(np.float32))
             assert np.sum(apart > GRADIENT) <= ROUNDED * (" point " in case.name), case.name

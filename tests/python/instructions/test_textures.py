@@ -1,8 +1,4 @@
-"""Texture fetches and surface accesses on the simulator, against a reference in NumPy.
-
-The reference follows the formulas of the CUDA C++ Programming Guide ("Texture Fetching"). It
-computes indices with integers, one point after the other; the simulator folds coordinates first.
-"""
+"""Texture and surface objects: errors, checks, counts, and what test_recorded_textures.py lacks."""
 
 from __future__ import annotations
 
@@ -16,45 +12,7 @@ from both_ways import bound, why_ptx
 import coalesce
 from coalesce.launch.simulated import simulate
 
-Array = np.ndarray[Any, Any]
-
 SOURCE = """
-template <class T> __global__ void fetch1(cudaTextureObject_t t, const float *p, T *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = tex1D<T>(t, p[i]);
-}
-template <class T> __global__ void fetch2(cudaTextureObject_t t, const float *p, T *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = tex2D<T>(t, p[i], p[n + i]);
-}
-template <class T> __global__ void fetch3(cudaTextureObject_t t, const float *p, T *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = tex3D<T>(t, p[i], p[n + i], p[2 * n + i]);
-}
-template <class T> __global__ void element(cudaTextureObject_t t, const int *p, T *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = tex1Dfetch<T>(t, p[i]);
-}
-__global__ void layer1(cudaTextureObject_t t, const float *p, const int *l, float *y, int n) {
-    int i = threadIdx.x;
-    if (i < n) y[i] = tex1DLayered<float>(t, p[i], l[i]);
-}
-__global__ void layer2(cudaTextureObject_t t, const float *p, const int *l, float *y, int n) {
-    int i = threadIdx.x;
-    if (i < n) y[i] = tex2DLayered<float>(t, p[i], p[n + i], l[i]);
-}
-__global__ void cube(cudaTextureObject_t t, const float *p, float *y, int n) {
-    int i = threadIdx.x;
-    if (i < n) y[i] = texCubemap<float>(t, p[i], p[n + i], p[2 * n + i]);
-}
-__global__ void cubes(cudaTextureObject_t t, const float *p, const int *l, float *y, int n) {
-    int i = threadIdx.x;
-    if (i < n) y[i] = texCubemapLayered<float>(t, p[i], p[n + i], p[2 * n + i], l[i]);
-}
-template <int c> __global__ void gather(cudaTextureObject_t t, const float *p, float4 *y, int n) {
-    int i = threadIdx.x;
-    if (i < n) y[i] = tex2Dgather<float4>(t, p[i], p[n + i], c);
-}
 __global__ void with_level(cudaTextureObject_t t, float *y) {
     bool resident = false;
     y[0] = tex2DLod<float>(t, 1.5f, 0.5f, 3.0f);
@@ -82,10 +40,22 @@ def kernel(entry: str) -> coalesce.Kernel:
     return coalesce.Kernel(SOURCE, entry, device="sim")
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_an_array_without_levels_ignores_the_level() -> None:
-    out = np.zeros(4, np.float32)
-    kernel("with_level")[1, 1](coalesce.texture(np.float32([[4, 5, 6]])), out)
-    assert out.tolist() == [5, 5, 5, 1]
+    levels = np.float32([[4, 5, 6]])
+    out = both_ways(kernel("with_level"), 1, lambda: [coalesce.texture(levels), np.zeros(4, "f4")])
+    assert out[1].tolist() == [5, 5, 5, 1]
+
+
+@pytest.mark.usefixtures("machine_code")
+def test_machine_code_outside_a_surface() -> None:
+    for x, row in ((16, 1), (-4, 2), (4, 7), (0, -1)):
+        a = np.arange(12, dtype=np.float32).reshape(3, 4)
+        both_ways(
+            surfaces("outside"),
+            1,
+            lambda p=(a, x, row): [coalesce.surface(p[0]), np.zeros(2, "f4"), *p[1:]],
+        )
 
 
 def test_queries() -> None:
@@ -98,28 +68,6 @@ def test_queries() -> None:
 
 
 SURFACES = """
-template <class T>
-__global__ void copy2(cudaSurfaceObject_t a, cudaSurfaceObject_t b, int w, int h) {
-    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
-    if (x >= w || y >= h) return;
-    surf2Dwrite(surf2Dread<T>(a, x * sizeof(T), y), b, x * sizeof(T), h - 1 - y);
-}
-__global__ void write3(cudaSurfaceObject_t s) {
-    surf3Dwrite(int(threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z), s, threadIdx.x * 4,
-                threadIdx.y, threadIdx.z);
-}
-__global__ void write1(cudaSurfaceObject_t s) {
-    surf1Dwrite(short(threadIdx.x), s, threadIdx.x * 2);
-}
-__global__ void layers(cudaSurfaceObject_t s) {
-    float v = surf2DLayeredread<float>(s, threadIdx.x * 4, 1, 0);
-    surf2DLayeredwrite(v + 1, s, threadIdx.x * 4, 0, 2);
-    surf1DLayeredwrite(v, s, 0, 0);
-}
-__global__ void layers_of_2(cudaSurfaceObject_t s) {
-    float v = surf2DLayeredread<float>(s, threadIdx.x * 4, 1, 0);
-    surf2DLayeredwrite(v + 1, s, threadIdx.x * 4, 0, 2);
-}
 __global__ void outside(cudaSurfaceObject_t s, float *y, int x, int row) {
     y[0] = surf2Dread<float>(s, x, row, cudaBoundaryModeClamp);
     y[1] = surf2Dread<float>(s, x, row, cudaBoundaryModeZero);
@@ -144,72 +92,6 @@ __global__ void stale(float *x, cudaTextureObject_t t) {
 
 def surfaces(entry: str) -> coalesce.Kernel:
     return coalesce.Kernel(SURFACES, entry, device="sim")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "channels", "type_"),
-    [("float32", 1, "float"), ("uint8", 4, "uchar4"), ("int16", 2, "short2"),
-     ("uint8", 1, "unsigned char"), ("float32", 4, "float4"), ("float32", 2, "float2")],
-)  # fmt: skip
-def test_surfaces_are_read_and_written(dtype: str, channels: int, type_: str) -> None:
-    shape = (6, 10) if channels == 1 else (6, 10, channels)
-    a = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
-    b = np.zeros_like(a)
-    surfaces(f"copy2<{type_}>")[(2, 1), (8, 8)](
-        coalesce.surface(a, channels=channels), coalesce.surface(b, channels=channels), 10, 6
-    )
-    assert (b == a[::-1]).all()
-
-
-def test_surfaces_of_other_dimensions() -> None:
-    line, box = np.zeros(16, np.int16), np.zeros((2, 3, 4), np.int32)
-    surfaces("write1")[1, 16](coalesce.surface(line))
-    assert line.tolist() == list(range(16))
-    surfaces("write3")[1, (4, 3, 2)](coalesce.surface(box))
-    z, y, x = np.indices(box.shape)
-    assert (box == x + 100 * y + 10000 * z).all()
-    stack = np.arange(3 * 2 * 4, dtype=np.float32).reshape(3, 2, 4)
-    before = stack.copy()
-    surfaces("layers_of_2")[1, 4](coalesce.surface(stack, layered=True))
-    assert (stack[2, 0] == before[0, 1] + 1).all()
-    with pytest.raises(coalesce.LaunchError, match="a layered array of 2 dimensions"):
-        surfaces("layers")[1, 4](coalesce.surface(stack, layered=True))
-
-
-@pytest.mark.usefixtures("machine_code")
-def test_machine_code_accesses_surfaces() -> None:
-    rows: list[tuple[str, tuple[int, ...], str, int, dict[str, Any]]] = [
-        ("write1", (16,), "int16", 1, {}),
-        ("write3", (2, 3, 4), "int32", 1, {}),
-        ("layers_of_2", (3, 2, 4), "float32", 1, {"layered": True}),
-        ("copy2<float>", (6, 10), "float32", 1, {}),
-        ("copy2<uchar4>", (6, 10, 4), "uint8", 4, {}),
-        ("copy2<short2>", (6, 10, 2), "int16", 2, {}),
-        ("copy2<float4>", (6, 10, 4), "float32", 4, {}),
-    ]
-    for entry, shape, dtype, channels, options in rows:
-        k = surfaces(entry)
-        assert why_ptx(k) == ""
-        block = {"write1": 16, "write3": (4, 3, 2), "layers_of_2": 4}.get(entry, (8, 8))
-        results = []
-        for counts in (False, True):
-            a = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
-            given: list[Any] = [coalesce.surface(a, channels=channels, **options)]
-            if entry.startswith("copy2"):
-                a = np.zeros_like(a)
-                given += [coalesce.surface(a, channels=channels), 10, 6]
-            grid = (2, 1) if len(given) > 1 else 1
-            simulate(bound(k, grid, block, given, 0), counts=counts)
-            results.append(a)
-        assert results[0].any()
-        np.testing.assert_array_equal(*results)
-    for x, row in ((16, 1), (-4, 2), (4, 7), (0, -1)):
-        a = np.arange(12, dtype=np.float32).reshape(3, 4)
-        both_ways(
-            surfaces("outside"),
-            1,
-            lambda p=(a, x, row): [coalesce.surface(p[0]), np.zeros(2, "f4"), *p[1:]],
-        )
 
 
 @pytest.mark.parametrize(("x", "row", "why"), [
@@ -266,60 +148,6 @@ def both_ways(k: coalesce.Kernel, threads: int, make: Callable[[], list[Any]]) -
         if isinstance(one, np.ndarray):
             np.testing.assert_array_equal(one, other)
     return plain
-
-
-@pytest.mark.usefixtures("machine_code")
-@pytest.mark.parametrize("linear", [False, True])
-def test_machine_code_fetches_the_same_values(linear: bool) -> None:
-    texels = np.random.default_rng(3).uniform(-8, 8, (12, 6, 6)).astype(np.float32)
-    points = np.random.default_rng(4).uniform(-1.5, 1.5, (3, 96)).astype(np.float32)
-    layers = (np.arange(96) % 3).astype(np.int32)
-    options = {"filter": "linear" if linear else "point", "normalized": True, "address": "mirror"}
-    cubes = {**options, "address": "clamp"}
-
-    def at_points(picture: Array, *more: Any, width: int = 1, **changed: Any) -> list[Any]:
-        out = np.zeros((96, width), np.float32)
-        return [coalesce.texture(picture, **{**options, **changed}), points, *more, out, 96]
-
-    rows: list[tuple[str, Callable[[], list[Any]]]] = [
-        ("fetch1<float>", lambda: at_points(texels[0, 0].copy())),
-        ("fetch2<float>", lambda: at_points(texels[0].copy())),
-        ("fetch2<float4>", lambda: at_points(texels[:, :, :4].copy(), channels=4, width=4)),
-        ("fetch3<float>", lambda: at_points(texels)),
-        ("layer1", lambda: at_points(texels[0, :3].copy(), layers, layered=True)),
-        ("layer2", lambda: at_points(texels[:3].copy(), layers, layered=True)),
-        ("cube", lambda: at_points(texels[:6].copy(), cube=True, **cubes)),
-        ("cubes", lambda: at_points(texels, layers % 2, cube=True, layered=True, **cubes)),
-        ("gather<2>", lambda: at_points(texels[:, :, :4].copy(), channels=4, width=4)),
-    ]
-    for entry, make in rows:
-        assert both_ways(kernel(entry), 96, make)[-2].any()
-    levels = np.float32([[4, 5, 6]])
-    out = both_ways(kernel("with_level"), 1, lambda: [coalesce.texture(levels), np.zeros(4, "f4")])
-    assert out[1].tolist() == [5, 5, 5, 1]
-
-
-@pytest.mark.usefixtures("machine_code")
-def test_machine_code_reads_integers_and_linear_memory() -> None:
-    texels = np.arange(-20, 20, dtype=np.int32)
-    places = np.arange(-2, 30, dtype=np.int32)
-    both_ways(
-        kernel("element<int>"),
-        32,
-        lambda: [
-            coalesce.texture(texels, linear_memory=True),
-            places,
-            np.zeros(32, np.int32),
-            32,
-        ],
-    )
-    bytes_ = np.arange(64, dtype=np.uint8).reshape(4, 16)
-    points = np.float32([[1.5, 3.5] * 16, [2.5, 0.5] * 16])
-    both_ways(
-        kernel("fetch2<unsigned char>"),
-        32,
-        lambda: [coalesce.texture(bytes_), points, np.zeros(32, np.uint8), 32],
-    )
 
 
 @pytest.mark.usefixtures("machine_code")
