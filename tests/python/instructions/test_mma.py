@@ -19,17 +19,6 @@ import coalesce
 
 FORMS = {form.opcode: (seed, form) for seed, form in enumerate(matrix_cases.forms())}
 RECORDED = Path(__file__).parents[2] / "data" / "mma_h200.npz"
-# One form for each kind of arithmetic, for slow tests.
-FEW = [
-    "m8n8k4.row.col.f16.f16.f16.f16", "m8n8k4.col.row.f32.f16.f16.f32",
-    "m16n8k8.row.col.f16.f16.f16.f16", "m16n8k16.row.col.f32.f16.f16.f32",
-    "m16n8k16.row.col.f32.bf16.bf16.f32", "m16n8k4.row.col.f32.tf32.tf32.f32",
-    "m16n8k8.row.col.f32.tf32.tf32.f32", "m16n8k32.row.col.f32.e4m3.e5m2.f32",
-    "m16n8k16.row.col.f16.e5m2.e4m3.f16", "m8n8k4.row.col.f64.f64.f64.f64",
-    "m16n8k16.row.col.f64.f64.f64.f64", "m16n8k32.row.col.satfinite.s32.s8.u8.s32",
-    "m8n8k16.row.col.s32.u8.s8.s32", "m16n8k64.row.col.s32.s4.u4.s32",
-    "m16n8k256.row.col.s32.b1.b1.s32.xor.popc", "m8n8k128.row.col.s32.b1.b1.s32.and.popc",
-]  # fmt: skip
 
 
 @cache
@@ -45,29 +34,19 @@ def assert_same_bits(result: np.ndarray, wanted: np.ndarray) -> None:
     np.testing.assert_array_equal(result.view("u1"), wanted.view("u1"))
 
 
-@pytest.mark.parametrize("opcode", FORMS)
-def test_ptx_returns_the_results_of_the_gpu(opcode: str) -> None:
-    seed, form = FORMS[opcode]
-    d, a, b, c = (
-        np.ascontiguousarray(matrix_cases.chosen(form, x))
-        for x in matrix_cases.registers(form, seed)
-    )
-    matrix_cases.kernel_of(form, "sim")[len(d), 32](d, a, b, c)
-    assert_same_bits(d, recorded()[opcode])
-
-
 @pytest.mark.usefixtures("machine_code")
-@pytest.mark.parametrize("name", FEW)
-def test_machine_code_returns_the_results_of_the_gpu(name: str) -> None:
-    opcode = f"mma.sync.aligned.{name}"
+@pytest.mark.parametrize("how", ["launch", "profile"])
+@pytest.mark.parametrize("opcode", FORMS)
+def test_results_are_those_of_the_gpu(opcode: str, how: str) -> None:
+    """A launch executes the PTX, and a profile the machine code."""
     seed, form = FORMS[opcode]
     d, a, b, c = (
         np.ascontiguousarray(matrix_cases.chosen(form, x))
         for x in matrix_cases.registers(form, seed)
     )
-    k = matrix_cases.kernel_of(form, "sim")
-    assert not why_ptx(k)
-    k.profile(len(d), 32, d, a, b, c)
+    kernel = matrix_cases.kernel_of(form, "sim")
+    assert not why_ptx(kernel)
+    getattr(kernel, how)(len(d), 32, d, a, b, c)
     assert_same_bits(d, recorded()[opcode])
 
 
