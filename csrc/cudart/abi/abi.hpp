@@ -4,6 +4,7 @@
 // tests/python/programs/test_program_api.py compares sizes and offsets with the real headers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -37,7 +38,8 @@ using Executable = ExecutableRecord*;
 using Pool = PoolRecord*;
 using Array = ArrayRecord*;
 using Mipmap = MipmapRecord*;
-using TextureHandle = unsigned long long;  // a texture or surface object
+using StreamAttribute = std::array<char, 64>;  // cudaLaunchAttributeValue
+using TextureHandle = unsigned long long;      // a texture or surface object
 using HostFunction = void (*)(void*);
 using StreamCallback = void (*)(Stream, Error, void*);
 

@@ -7,6 +7,15 @@
 namespace coalesce::cudart {
 
 using DevicePointer = uint64_t;
+struct ContextRecord;
+struct ModuleRecord;
+struct LinkRecord;
+struct CreatedRecord;  // physical memory
+using Context = ContextRecord*;
+using Module = ModuleRecord*;
+using Link = LinkRecord*;
+using CreatedHandle = CreatedRecord*;
+using SharedOfBlock = size_t (*)(int threads);
 
 struct DriverCopy2D {
     size_t srcXInBytes, srcY;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cudart/abi/driver.hpp"
-#include "cudart/driver/driver.hpp"
+#include "cudart/state/api.hpp"
 #include "cudart/state/arrays.hpp"
 #include "cudart/state/runtime.hpp"
 
@@ -52,9 +52,9 @@ unsigned channels_of(const ChannelFormat& c) {
     return unsigned(c.x != 0) + unsigned(c.y != 0) + unsigned(c.z != 0) + unsigned(c.w != 0);
 }
 
-void describe(DriverArray3D* p, Array handle, const char* function) {
+void describe(DriverArray3D* p, Array handle) {
     require(p, cudaErrorInvalidValue);
-    const ArrayInfo& a = array_of(handle, function);
+    const ArrayInfo& a = array_of(handle);
     *p = {a.extent.width,       a.extent.height,        a.extent.depth,
           format_of(a.channel), channels_of(a.channel), a.flags};
 }
@@ -144,176 +144,113 @@ DriverTexture converted(const TextureDescription& t) {
 
 }  // namespace
 
-CUDART(cudaMallocMipmappedArray)
-(Mipmap* array, const ChannelFormat* channel, Extent extent, unsigned levels, unsigned flags);
-
-CUDRIVER(cuArrayCreate_v2)(Array* array, const DriverArray* p) {
-    return driver_call("cuArrayCreate", Needs::context, Waits::yes, [&] {
-        require(array && p, cudaErrorInvalidValue);
-        *array = reinterpret_cast<Array>(allocate_array(
-            channel_of(p->Format, p->NumChannels), {p->Width, p->Height, 0}, 0, "cuArrayCreate"));
-    });
+void core::cuArrayCreate_v2(Array* array, const DriverArray* p) {
+    require(array && p, cudaErrorInvalidValue);
+    *array = reinterpret_cast<Array>(
+        allocate_array(channel_of(p->Format, p->NumChannels), {p->Width, p->Height, 0}, 0));
 }
-CUDRIVER(cuArray3DCreate_v2)(Array* array, const DriverArray3D* p) {
-    return driver_call("cuArray3DCreate", Needs::context, Waits::yes, [&] {
-        require(array && p, cudaErrorInvalidValue);
-        *array = reinterpret_cast<Array>(allocate_array(channel_of(p->Format, p->NumChannels),
-                                                        {p->Width, p->Height, p->Depth}, p->Flags,
-                                                        "cuArray3DCreate"));
-    });
+void core::cuArray3DCreate_v2(Array* array, const DriverArray3D* p) {
+    require(array && p, cudaErrorInvalidValue);
+    *array = reinterpret_cast<Array>(allocate_array(channel_of(p->Format, p->NumChannels),
+                                                    {p->Width, p->Height, p->Depth}, p->Flags));
 }
-CUDRIVER(cuArrayGetDescriptor_v2)(DriverArray* p, Array array) {
-    return driver_call("cuArrayGetDescriptor", Needs::context, Waits::no, [&] {
-        require(p, cudaErrorInvalidValue);
-        DriverArray3D all;
-        describe(&all, array, "cuArrayGetDescriptor");
-        *p = {all.Width, all.Height, all.Format, all.NumChannels};
-    });
+void core::cuArrayGetDescriptor_v2(DriverArray* p, Array array) {
+    require(p, cudaErrorInvalidValue);
+    DriverArray3D all;
+    describe(&all, array);
+    *p = {all.Width, all.Height, all.Format, all.NumChannels};
 }
-CUDRIVER(cuArray3DGetDescriptor_v2)(DriverArray3D* p, Array array) {
-    return driver_call("cuArray3DGetDescriptor", Needs::context, Waits::no,
-                       [&] { describe(p, array, "cuArray3DGetDescriptor"); });
+void core::cuArray3DGetDescriptor_v2(DriverArray3D* p, Array array) { describe(p, array); }
+void core::cuArrayDestroy(Array array) { free_array(reinterpret_cast<uint64_t>(array), false); }
+void core::cuMipmappedArrayCreate(Mipmap* array, const DriverArray3D* p, unsigned levels) {
+    require(p, cudaErrorInvalidValue);
+    const ChannelFormat channel = channel_of(p->Format, p->NumChannels);
+    core::cudaMallocMipmappedArray(array, &channel, {p->Width, p->Height, p->Depth}, levels,
+                                   p->Flags);
 }
-CUDRIVER(cuArrayDestroy)(Array array) {
-    return driver_call("cuArrayDestroy", Needs::context, Waits::yes, [&] {
-        free_array(reinterpret_cast<uint64_t>(array), false, "cuArrayDestroy");
-    });
+void core::cuMipmappedArrayGetLevel(Array* level_array, Mipmap array, unsigned level) {
+    require(level_array, cudaErrorInvalidValue);
+    *level_array = level_of(array, level);
 }
-CUDRIVER(cuMipmappedArrayCreate)(Mipmap* array, const DriverArray3D* p, unsigned levels) {
-    return driver_call("cuMipmappedArrayCreate", Needs::context, Waits::yes, [&] {
-        require(p, cudaErrorInvalidValue);
-        const ChannelFormat channel = channel_of(p->Format, p->NumChannels);
-        (void)cudaMallocMipmappedArray(array, &channel, {p->Width, p->Height, p->Depth}, levels,
-                                       p->Flags);
-    });
-}
-CUDRIVER(cuMipmappedArrayGetLevel)(Array* level_array, Mipmap array, unsigned level) {
-    return driver_call("cuMipmappedArrayGetLevel", Needs::context, Waits::no, [&] {
-        require(level_array, cudaErrorInvalidValue);
-        *level_array = level_of(array, level, "cuMipmappedArrayGetLevel");
-    });
-}
-CUDRIVER(cuMipmappedArrayDestroy)(Mipmap array) {
-    return driver_call("cuMipmappedArrayDestroy", Needs::context, Waits::yes, [&] {
-        free_array(reinterpret_cast<uint64_t>(array), true, "cuMipmappedArrayDestroy");
-    });
+void core::cuMipmappedArrayDestroy(Mipmap array) {
+    free_array(reinterpret_cast<uint64_t>(array), true);
 }
 
 namespace {
 
-void get_resource(DriverResource* resource, TextureHandle object, bool surface,
-                  const char* function) {
+void get_resource(DriverResource* resource, TextureHandle object, bool surface) {
     require(resource, cudaErrorInvalidValue);
-    *resource = converted(object_of_handle(object, surface, function).resource);
+    *resource = converted(object_of_handle(object, surface).resource);
 }
 
 }  // namespace
 
-CUDRIVER(cuTexObjectCreate)
-(TextureHandle* object, const DriverResource* resource, const DriverTexture* texture,
- const ResourceView* view) {
-    return driver_call("cuTexObjectCreate", Needs::context, Waits::no, [&] {
-        require(object && resource && texture, cudaErrorInvalidValue);
-        if (view) {
-            print_once("coalesce: texture objects with a resource view are not simulated");
-            throw Failure{cudaErrorNotSupported};
-        }
-        const TextureDescription sampler = sampler_of(*texture);
-        *object = create_object(resource_of(*resource), &sampler, "cuTexObjectCreate");
-    });
+void core::cuTexObjectCreate(TextureHandle* object, const DriverResource* resource,
+                             const DriverTexture* texture, const ResourceView* view) {
+    require(object && resource && texture, cudaErrorInvalidValue);
+    if (view) {
+        print_once("coalesce: texture objects with a resource view are not simulated");
+        throw Failure{cudaErrorNotSupported};
+    }
+    const TextureDescription sampler = sampler_of(*texture);
+    *object = create_object(resource_of(*resource), &sampler);
 }
-CUDRIVER(cuTexObjectDestroy)(TextureHandle object) {
-    return driver_call("cuTexObjectDestroy", Needs::context, Waits::no,
-                       [&] { destroy_object(object, false, "cuTexObjectDestroy"); });
+void core::cuTexObjectDestroy(TextureHandle object) { destroy_object(object, false); }
+void core::cuTexObjectGetResourceDesc(DriverResource* resource, TextureHandle object) {
+    get_resource(resource, object, false);
 }
-CUDRIVER(cuTexObjectGetResourceDesc)(DriverResource* resource, TextureHandle object) {
-    return driver_call("cuTexObjectGetResourceDesc", Needs::context, Waits::no, [&] {
-        get_resource(resource, object, false, "cuTexObjectGetResourceDesc");
-    });
+void core::cuTexObjectGetTextureDesc(DriverTexture* texture, TextureHandle object) {
+    require(texture, cudaErrorInvalidValue);
+    *texture = converted(object_of_handle(object, false).texture);
 }
-CUDRIVER(cuTexObjectGetTextureDesc)(DriverTexture* texture, TextureHandle object) {
-    return driver_call("cuTexObjectGetTextureDesc", Needs::context, Waits::no, [&] {
-        require(texture, cudaErrorInvalidValue);
-        *texture = converted(object_of_handle(object, false, "cuTexObjectGetTextureDesc").texture);
-    });
+void core::cuSurfObjectCreate(TextureHandle* object, const DriverResource* resource) {
+    require(object && resource, cudaErrorInvalidValue);
+    *object = create_object(resource_of(*resource), nullptr);
 }
-CUDRIVER(cuSurfObjectCreate)(TextureHandle* object, const DriverResource* resource) {
-    return driver_call("cuSurfObjectCreate", Needs::context, Waits::no, [&] {
-        require(object && resource, cudaErrorInvalidValue);
-        *object = create_object(resource_of(*resource), nullptr, "cuSurfObjectCreate");
-    });
-}
-CUDRIVER(cuSurfObjectDestroy)(TextureHandle object) {
-    return driver_call("cuSurfObjectDestroy", Needs::context, Waits::no,
-                       [&] { destroy_object(object, true, "cuSurfObjectDestroy"); });
-}
-CUDRIVER(cuSurfObjectGetResourceDesc)(DriverResource* resource, TextureHandle object) {
-    return driver_call("cuSurfObjectGetResourceDesc", Needs::context, Waits::no, [&] {
-        get_resource(resource, object, true, "cuSurfObjectGetResourceDesc");
-    });
+void core::cuSurfObjectDestroy(TextureHandle object) { destroy_object(object, true); }
+void core::cuSurfObjectGetResourceDesc(DriverResource* resource, TextureHandle object) {
+    get_resource(resource, object, true);
 }
 
 // Copies of bytes of an array of one dimension.
 namespace {
 
 CopyWork array_copy(Array to_array, size_t to, void* to_memory, Array from_array, size_t from,
-                    const void* from_memory, size_t bytes, CopyKind kind, const char* function) {
-    CopyWork c = copy_of(to_memory, from_memory, bytes, kind, function);
-    if (to_array) copy_to(c, {&array_of(to_array, function), to});
-    if (from_array) copy_from(c, {&array_of(from_array, function), from});
+                    const void* from_memory, size_t bytes, CopyKind kind) {
+    CopyWork c = copy_of(to_memory, from_memory, bytes, kind);
+    if (to_array) copy_to(c, {&array_of(to_array), to});
+    if (from_array) copy_from(c, {&array_of(from_array), from});
     return c;
 }
 
 }  // namespace
 
-CUDRIVER(cuMemcpyHtoA_v2)(Array to, size_t at, const void* from, size_t bytes) {
-    return driver_call("cuMemcpyHtoA", Needs::context, Waits::yes, [&] {
-        submit(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device,
-                          "cuMemcpyHtoA"),
-               nullptr);
-    });
+void core::cuMemcpyHtoA_v2(Array to, size_t at, const void* from, size_t bytes) {
+    submit(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device), nullptr);
 }
-CUDRIVER(cuMemcpyHtoAAsync_v2)(Array to, size_t at, const void* from, size_t bytes, Stream s) {
-    return driver_call("cuMemcpyHtoAAsync", Needs::context, Waits::no, [&] {
-        submit_async(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device,
-                                "cuMemcpyHtoAAsync"),
-                     s);
-    });
+void core::cuMemcpyHtoAAsync_v2(Array to, size_t at, const void* from, size_t bytes, Stream s) {
+    submit_async(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device), s);
 }
-CUDRIVER(cuMemcpyAtoH_v2)(void* to, Array from, size_t at, size_t bytes) {
-    return driver_call("cuMemcpyAtoH", Needs::context, Waits::yes, [&] {
-        submit(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host,
-                          "cuMemcpyAtoH"),
-               nullptr);
-    });
+void core::cuMemcpyAtoH_v2(void* to, Array from, size_t at, size_t bytes) {
+    submit(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host), nullptr);
 }
-CUDRIVER(cuMemcpyAtoHAsync_v2)(void* to, Array from, size_t at, size_t bytes, Stream s) {
-    return driver_call("cuMemcpyAtoHAsync", Needs::context, Waits::no, [&] {
-        submit_async(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host,
-                                "cuMemcpyAtoHAsync"),
-                     s);
-    });
+void core::cuMemcpyAtoHAsync_v2(void* to, Array from, size_t at, size_t bytes, Stream s) {
+    submit_async(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host), s);
 }
-CUDRIVER(cuMemcpyDtoA_v2)(Array to, size_t at, DevicePointer from, size_t bytes) {
-    return driver_call("cuMemcpyDtoA", Needs::context, Waits::yes, [&] {
-        submit(array_copy(to, at, nullptr, nullptr, 0, reinterpret_cast<const void*>(from), bytes,
-                          CopyKind::device_to_device, "cuMemcpyDtoA"),
-               nullptr);
-    });
+void core::cuMemcpyDtoA_v2(Array to, size_t at, DevicePointer from, size_t bytes) {
+    submit(array_copy(to, at, nullptr, nullptr, 0, reinterpret_cast<const void*>(from), bytes,
+                      CopyKind::device_to_device),
+           nullptr);
 }
-CUDRIVER(cuMemcpyAtoD_v2)(DevicePointer to, Array from, size_t at, size_t bytes) {
-    return driver_call("cuMemcpyAtoD", Needs::context, Waits::yes, [&] {
-        submit(array_copy(nullptr, 0, reinterpret_cast<void*>(to), from, at, nullptr, bytes,
-                          CopyKind::device_to_device, "cuMemcpyAtoD"),
-               nullptr);
-    });
+void core::cuMemcpyAtoD_v2(DevicePointer to, Array from, size_t at, size_t bytes) {
+    submit(array_copy(nullptr, 0, reinterpret_cast<void*>(to), from, at, nullptr, bytes,
+                      CopyKind::device_to_device),
+           nullptr);
 }
-CUDRIVER(cuMemcpyAtoA_v2)(Array to, size_t to_at, Array from, size_t from_at, size_t bytes) {
-    return driver_call("cuMemcpyAtoA", Needs::context, Waits::yes, [&] {
-        submit(array_copy(to, to_at, nullptr, from, from_at, nullptr, bytes,
-                          CopyKind::device_to_device, "cuMemcpyAtoA"),
-               nullptr);
-    });
+void core::cuMemcpyAtoA_v2(Array to, size_t to_at, Array from, size_t from_at, size_t bytes) {
+    submit(
+        array_copy(to, to_at, nullptr, from, from_at, nullptr, bytes, CopyKind::device_to_device),
+        nullptr);
 }
 
 }  // namespace coalesce::cudart

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "cudart/abi/driver.hpp"
-#include "cudart/driver/driver.hpp"
+#include "cudart/state/api.hpp"
 #include "cudart/state/arrays.hpp"
 #include "cudart/state/runtime.hpp"
 #include "cudart/state/work.hpp"
@@ -17,119 +17,61 @@ void* pointer_at(DevicePointer address) { return reinterpret_cast<void*>(address
 }  // namespace
 
 // Allocations. To functions of the runtime API, a DevicePointer is passed as a pointer.
-CUDART(cudaMalloc)(void** pointer, size_t bytes);
-CUDART(cudaMallocPitch)(void** pointer, size_t* pitch, size_t width, size_t height);
 
-CUDRIVER(cuMemAlloc_v2)(void** pointer, size_t bytes) {
-    return driver_call("cuMemAlloc", Needs::context, Waits::no, [&] {
-        require(bytes > 0, cudaErrorInvalidValue, "cuMemAlloc() was called with 0 bytes");
-        (void)cudaMalloc(pointer, bytes);
-    });
+void core::cuMemAlloc_v2(void** pointer, size_t bytes) {
+    require(bytes > 0, cudaErrorInvalidValue, "cuMemAlloc() was called with 0 bytes");
+    core::cudaMalloc(pointer, bytes);
 }
-CUDRIVER(cuMemAllocPitch_v2)
-(void** pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
-    return driver_call("cuMemAllocPitch", Needs::context, Waits::no, [&] {
-        require((element == 4 || element == 8 || element == 16) && width && height,
-                cudaErrorInvalidValue,
-                "cuMemAllocPitch() needs elements of 4, 8 or 16 bytes, and a width and a height "
-                "that are not 0");
-        (void)cudaMallocPitch(pointer, pitch, width, height);
-    });
+void core::cuMemAllocPitch_v2(void** pointer, size_t* pitch, size_t width, size_t height,
+                              unsigned element) {
+    require((element == 4 || element == 8 || element == 16) && width && height,
+            cudaErrorInvalidValue,
+            "cuMemAllocPitch() needs elements of 4, 8 or 16 bytes, and a width and a height "
+            "that are not 0");
+    core::cudaMallocPitch(pointer, pitch, width, height);
 }
-FORWARD(cuMemFree_v2, cudaFree, (void* pointer), (pointer))
-FORWARD(cuMemAllocHost_v2, cudaMallocHost, (void** pointer, size_t bytes), (pointer, bytes))
-FORWARD(cuMemHostAlloc, cudaHostAlloc, (void** pointer, size_t bytes, unsigned flags),
-        (pointer, bytes, flags))
-FORWARD(cuMemFreeHost, cudaFreeHost, (void* pointer), (pointer))
-FORWARD(cuMemHostRegister_v2, cudaHostRegister, (void* pointer, size_t bytes, unsigned flags),
-        (pointer, bytes, flags))
-FORWARD(cuMemHostUnregister, cudaHostUnregister, (void* pointer), (pointer))
-FORWARD(cuMemHostGetDevicePointer_v2, cudaHostGetDevicePointer,
-        (void** device, void* host, unsigned flags), (device, host, flags))
-FORWARD(cuMemHostGetFlags, cudaHostGetFlags, (unsigned* flags, void* host), (flags, host))
-FORWARD(cuMemAllocManaged, cudaMallocManaged, (void** pointer, size_t bytes, unsigned flags),
-        (pointer, bytes, flags))
-FORWARD(cuMemGetInfo_v2, cudaMemGetInfo, (size_t* free, size_t* total), (free, total))
-FORWARD(cuMemPrefetchAsync_v2, cudaMemPrefetchAsync,
-        (const void* p, size_t count, MemoryLocation to, unsigned flags, Stream s),
-        (p, count, to, flags, s))
-FORWARD(cuMemAdvise_v2, cudaMemAdvise,
-        (const void* p, size_t count, int advice, MemoryLocation location),
-        (p, count, advice, location))
-FORWARD(cuMemAllocAsync, cudaMallocAsync, (void** pointer, size_t bytes, Stream s),
-        (pointer, bytes, s))
-FORWARD(cuMemFreeAsync, cudaFreeAsync, (void* pointer, Stream s), (pointer, s))
-FORWARD(cuMemAllocFromPoolAsync, cudaMallocFromPoolAsync,
-        (void** pointer, size_t bytes, Pool pool, Stream s), (pointer, bytes, pool, s))
-FORWARD(cuMemPoolCreate, cudaMemPoolCreate, (Pool * pool, const PoolProperties* p), (pool, p))
-FORWARD(cuMemPoolDestroy, cudaMemPoolDestroy, (Pool pool), (pool))
-FORWARD(cuMemPoolTrimTo, cudaMemPoolTrimTo, (Pool pool, size_t bytes), (pool, bytes))
-FORWARD(cuMemPoolSetAttribute, cudaMemPoolSetAttribute, (Pool pool, int attribute, void* value),
-        (pool, attribute, value))
-FORWARD(cuMemPoolGetAttribute, cudaMemPoolGetAttribute, (Pool pool, int attribute, void* value),
-        (pool, attribute, value))
-FORWARD(cuMemPoolSetAccess, cudaMemPoolSetAccess,
-        (Pool pool, const AccessDescription* list, size_t count), (pool, list, count))
-FORWARD(cuMemPoolGetAccess, cudaMemPoolGetAccess, (int* flags, Pool pool, MemoryLocation* at),
-        (flags, pool, at))
 
-CUDRIVER(cuMemGetAddressRange_v2)(DevicePointer* start, size_t* bytes, DevicePointer address) {
-    return driver_call("cuMemGetAddressRange", Needs::context, Waits::no, [&] {
-        const Allocation* const a = runtime().memory.find(address);
-        require(a, cudaErrorSymbolNotFound, "the address is not in any allocation");
-        if (start) *start = a->address;
-        if (bytes) *bytes = a->bytes;
-    });
+void core::cuMemGetAddressRange_v2(DevicePointer* start, size_t* bytes, DevicePointer address) {
+    const Allocation* const a = runtime().memory.find(address);
+    require(a, cudaErrorSymbolNotFound, "the address is not in any allocation");
+    if (start) *start = a->address;
+    if (bytes) *bytes = a->bytes;
 }
 
 // Copies of bytes.
 namespace {
 
-void copy(void* to, const void* from, size_t bytes, CopyKind kind, const char* function, Stream s,
-          bool waits) {
-    CopyWork c = copy_of(to, from, bytes, kind, function);
+void copy(void* to, const void* from, size_t bytes, CopyKind kind, Stream s, bool waits) {
+    CopyWork c = copy_of(to, from, bytes, kind);
     waits ? submit(c, s) : submit_async(c, s);
 }
 
 }  // namespace
 
 // Defines a copy that waits and one that does not. `to` and `from` are pointers or addresses.
-#define COPIES(waiting, not_waiting, name, To, From, kind)                                     \
-    CUDRIVER(waiting)(To to, From from, size_t bytes) {                                        \
-        return driver_call(name, Needs::context, Waits::yes, [&] {                             \
-            copy((void*)to, (const void*)from, bytes, CopyKind::kind, name, nullptr, true);    \
-        });                                                                                    \
-    }                                                                                          \
-    CUDRIVER(not_waiting)(To to, From from, size_t bytes, Stream s) {                          \
-        return driver_call(name "Async", Needs::context, Waits::no, [&] {                      \
-            copy((void*)to, (const void*)from, bytes, CopyKind::kind, name "Async", s, false); \
-        });                                                                                    \
+#define COPIES(waiting, not_waiting, To, From, kind)                              \
+    void core::waiting(To to, From from, size_t bytes) {                          \
+        copy((void*)to, (const void*)from, bytes, CopyKind::kind, nullptr, true); \
+    }                                                                             \
+    void core::not_waiting(To to, From from, size_t bytes, Stream s) {            \
+        copy((void*)to, (const void*)from, bytes, CopyKind::kind, s, false);      \
     }
-COPIES(cuMemcpy, cuMemcpyAsync, "cuMemcpy", DevicePointer, DevicePointer, any)
-COPIES(cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, "cuMemcpyHtoD", DevicePointer, const void*,
-       host_to_device)
-COPIES(cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2, "cuMemcpyDtoH", void*, DevicePointer, device_to_host)
-COPIES(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, "cuMemcpyDtoD", DevicePointer, DevicePointer,
-       device_to_device)
+COPIES(cuMemcpy, cuMemcpyAsync, DevicePointer, DevicePointer, any)
+COPIES(cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, DevicePointer, const void*, host_to_device)
+COPIES(cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2, void*, DevicePointer, device_to_host)
+COPIES(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, DevicePointer, DevicePointer, device_to_device)
 
-CUDRIVER(cuMemcpyPeer)
-(DevicePointer to, Context to_context, DevicePointer from, Context from_context, size_t bytes) {
-    return driver_call("cuMemcpyPeer", Needs::context, Waits::yes, [&] {
-        (void)runtime().contexts.context(to_context);
-        (void)runtime().contexts.context(from_context);
-        copy(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device, "cuMemcpyPeer",
-             nullptr, true);
-    });
+void core::cuMemcpyPeer(DevicePointer to, Context to_context, DevicePointer from,
+                        Context from_context, size_t bytes) {
+    (void)runtime().contexts.context(to_context);
+    (void)runtime().contexts.context(from_context);
+    copy(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device, nullptr, true);
 }
-CUDRIVER(cuMemcpyPeerAsync)
-(DevicePointer to, Context to_context, DevicePointer from, Context from_context, size_t bytes,
- Stream s) {
-    return driver_call("cuMemcpyPeerAsync", Needs::context, Waits::no, [&] {
-        (void)runtime().contexts.context(to_context);
-        (void)runtime().contexts.context(from_context);
-        copy(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device,
-             "cuMemcpyPeerAsync", s, false);
-    });
+void core::cuMemcpyPeerAsync(DevicePointer to, Context to_context, DevicePointer from,
+                             Context from_context, size_t bytes, Stream s) {
+    (void)runtime().contexts.context(to_context);
+    (void)runtime().contexts.context(from_context);
+    copy(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device, s, false);
 }
 
 // Copies of boxes. The descriptions are converted to those of the runtime API.
@@ -164,8 +106,7 @@ Copy3D converted(const DriverCopy3D& p) {
     const Array from = array_in(p.srcMemoryType, p.srcArray);
     const Array to = array_in(p.dstMemoryType, p.dstArray);
     const Array one = to ? to : from;
-    const size_t texel =
-        one ? array_of(one, called("cudaMemcpy3D")).shape.texel_bytes() : size_t{1};
+    const size_t texel = one ? array_of(one).shape.texel_bytes() : size_t{1};
     const auto texels = [&](size_t bytes) {
         require(bytes % texel == 0, cudaErrorInvalidValue,
                 "a copy to or from a CUDA array must start at a texel and copy whole texels");
@@ -197,41 +138,29 @@ DriverCopy3D as_box(const DriverCopy2D& p) {
     return c;
 }
 
-void copy_box(const DriverCopy3D& p, const char* function, Stream s) {
-    submit(copy_of(converted(p), function), s);
-}
+void copy_box(const DriverCopy3D& p, Stream s) { submit(copy_of(converted(p)), s); }
 
 }  // namespace
 
-CUDRIVER(cuMemcpy2D_v2)(const DriverCopy2D* p) {
-    return driver_call("cuMemcpy2D", Needs::context, Waits::yes, [&] {
-        require(p, cudaErrorInvalidValue);
-        copy_box(as_box(*p), "cuMemcpy2D", nullptr);
-    });
+void core::cuMemcpy2D_v2(const DriverCopy2D* p) {
+    require(p, cudaErrorInvalidValue);
+    copy_box(as_box(*p), nullptr);
 }
-CUDRIVER(cuMemcpy2DUnaligned_v2)(const DriverCopy2D* p) {
-    return driver_call("cuMemcpy2DUnaligned", Needs::context, Waits::yes, [&] {
-        require(p, cudaErrorInvalidValue);
-        copy_box(as_box(*p), "cuMemcpy2DUnaligned", nullptr);
-    });
+void core::cuMemcpy2DUnaligned_v2(const DriverCopy2D* p) {
+    require(p, cudaErrorInvalidValue);
+    copy_box(as_box(*p), nullptr);
 }
-CUDRIVER(cuMemcpy2DAsync_v2)(const DriverCopy2D* p, Stream s) {
-    return driver_call("cuMemcpy2DAsync", Needs::context, Waits::no, [&] {
-        require(p, cudaErrorInvalidValue);
-        copy_box(as_box(*p), "cuMemcpy2DAsync", s);
-    });
+void core::cuMemcpy2DAsync_v2(const DriverCopy2D* p, Stream s) {
+    require(p, cudaErrorInvalidValue);
+    copy_box(as_box(*p), s);
 }
-CUDRIVER(cuMemcpy3D_v2)(const DriverCopy3D* p) {
-    return driver_call("cuMemcpy3D", Needs::context, Waits::yes, [&] {
-        require(p, cudaErrorInvalidValue);
-        copy_box(*p, "cuMemcpy3D", nullptr);
-    });
+void core::cuMemcpy3D_v2(const DriverCopy3D* p) {
+    require(p, cudaErrorInvalidValue);
+    copy_box(*p, nullptr);
 }
-CUDRIVER(cuMemcpy3DAsync_v2)(const DriverCopy3D* p, Stream s) {
-    return driver_call("cuMemcpy3DAsync", Needs::context, Waits::no, [&] {
-        require(p, cudaErrorInvalidValue);
-        copy_box(*p, "cuMemcpy3DAsync", s);
-    });
+void core::cuMemcpy3DAsync_v2(const DriverCopy3D* p, Stream s) {
+    require(p, cudaErrorInvalidValue);
+    copy_box(*p, s);
 }
 
 // Fills.
@@ -250,24 +179,20 @@ void fill(DevicePointer to, size_t pitch, uint32_t value, uint32_t element, size
 
 }  // namespace
 
-#define FILLS(bits, Value)                                                                       \
-    CUDRIVER(cuMemsetD##bits##_v2)(DevicePointer to, Value value, size_t count) {                \
-        return driver_call("cuMemsetD" #bits, Needs::context, Waits::yes,                        \
-                           [&] { fill(to, 0, value, (bits) / 8, count, 1, nullptr); });          \
-    }                                                                                            \
-    CUDRIVER(cuMemsetD##bits##Async)(DevicePointer to, Value value, size_t count, Stream s) {    \
-        return driver_call("cuMemsetD" #bits "Async", Needs::context, Waits::no,                 \
-                           [&] { fill(to, 0, value, (bits) / 8, count, 1, s); });                \
-    }                                                                                            \
-    CUDRIVER(cuMemsetD2D##bits##_v2)                                                             \
-    (DevicePointer to, size_t pitch, Value value, size_t width, size_t height) {                 \
-        return driver_call("cuMemsetD2D" #bits, Needs::context, Waits::yes,                      \
-                           [&] { fill(to, pitch, value, (bits) / 8, width, height, nullptr); }); \
-    }                                                                                            \
-    CUDRIVER(cuMemsetD2D##bits##Async)                                                           \
-    (DevicePointer to, size_t pitch, Value value, size_t width, size_t height, Stream s) {       \
-        return driver_call("cuMemsetD2D" #bits "Async", Needs::context, Waits::no,               \
-                           [&] { fill(to, pitch, value, (bits) / 8, width, height, s); });       \
+#define FILLS(bits, Value)                                                                         \
+    void core::cuMemsetD##bits##_v2(DevicePointer to, Value value, size_t count) {                 \
+        fill(to, 0, value, (bits) / 8, count, 1, nullptr);                                         \
+    }                                                                                              \
+    void core::cuMemsetD##bits##Async(DevicePointer to, Value value, size_t count, Stream s) {     \
+        fill(to, 0, value, (bits) / 8, count, 1, s);                                               \
+    }                                                                                              \
+    void core::cuMemsetD2D##bits##_v2(DevicePointer to, size_t pitch, Value value, size_t width,   \
+                                      size_t height) {                                             \
+        fill(to, pitch, value, (bits) / 8, width, height, nullptr);                                \
+    }                                                                                              \
+    void core::cuMemsetD2D##bits##Async(DevicePointer to, size_t pitch, Value value, size_t width, \
+                                        size_t height, Stream s) {                                 \
+        fill(to, pitch, value, (bits) / 8, width, height, s);                                      \
     }
 FILLS(8, unsigned char)
 FILLS(16, unsigned short)
@@ -319,33 +244,27 @@ size_t attribute_of(void* data, int attribute, DevicePointer address) {
 
 }  // namespace
 
-CUDRIVER(cuPointerGetAttribute)(void* data, int attribute, DevicePointer address) {
-    return driver_call("cuPointerGetAttribute", Needs::context, Waits::no, [&] {
-        require(data, cudaErrorInvalidValue);
-        require(attribute_of(data, attribute, address) > 0, cudaErrorInvalidValue,
-                "the pointer does not have this attribute, or CUDA does not know the pointer");
-    });
+void core::cuPointerGetAttribute(void* data, int attribute, DevicePointer address) {
+    require(data, cudaErrorInvalidValue);
+    require(attribute_of(data, attribute, address) > 0, cudaErrorInvalidValue,
+            "the pointer does not have this attribute, or CUDA does not know the pointer");
 }
-CUDRIVER(cuPointerGetAttributes)
-(unsigned count, const int* attributes, void** data, DevicePointer address) {
-    return driver_call("cuPointerGetAttributes", Needs::context, Waits::no, [&] {
-        require(attributes && data, cudaErrorInvalidValue);
-        for (unsigned i = 0; i < count; ++i) {
-            // A pointer without the attribute gets the value null.
-            constexpr int is_pointer[] = {1, 3, 4, 11, 12};
-            const bool wide = std::find(std::begin(is_pointer), std::end(is_pointer),
-                                        attributes[i]) != std::end(is_pointer);
-            if (attribute_of(data[i], attributes[i], address) == 0)
-                std::memset(data[i], 0, wide ? 8 : 4);
-        }
-    });
+void core::cuPointerGetAttributes(unsigned count, const int* attributes, void** data,
+                                  DevicePointer address) {
+    require(attributes && data, cudaErrorInvalidValue);
+    for (unsigned i = 0; i < count; ++i) {
+        // A pointer without the attribute gets the value null.
+        constexpr int is_pointer[] = {1, 3, 4, 11, 12};
+        const bool wide = std::find(std::begin(is_pointer), std::end(is_pointer), attributes[i]) !=
+                          std::end(is_pointer);
+        if (attribute_of(data[i], attributes[i], address) == 0)
+            std::memset(data[i], 0, wide ? 8 : 4);
+    }
 }
-CUDRIVER(cuPointerSetAttribute)(const void* value, int attribute, DevicePointer address) {
-    return driver_call("cuPointerSetAttribute", Needs::context, Waits::no, [&] {
-        constexpr int synchronous = 6;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
-        require(value && attribute == synchronous && runtime().memory.find(address),
-                cudaErrorInvalidValue);
-    });
+void core::cuPointerSetAttribute(const void* value, int attribute, DevicePointer address) {
+    constexpr int synchronous = 6;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+    require(value && attribute == synchronous && runtime().memory.find(address),
+            cudaErrorInvalidValue);
 }
 
 }  // namespace coalesce::cudart

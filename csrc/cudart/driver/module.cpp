@@ -6,14 +6,12 @@
 
 #include "cudart/binary/fatbin.hpp"
 #include "cudart/binary/jit.hpp"
-#include "cudart/driver/driver.hpp"
+#include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
 
 namespace coalesce::cudart {
 
 namespace {
-
-using Module = ModuleRecord*;
 
 // The options of CUjit_option that have an effect in this library.
 enum JitOption : int {
@@ -26,6 +24,8 @@ enum JitOption : int {
     optimization_level = 7,
     line_info = 13
 };
+
+}  // namespace
 
 // The options of a call that compiles PTX. Their values are pointers, or numbers in place of them.
 class Options {
@@ -78,6 +78,8 @@ class Options {
     const int* names_;
     void** values_;
 };
+
+namespace {
 
 constexpr int wrapper_magic = 0x466243b1;
 
@@ -162,142 +164,99 @@ void find_variable(uint64_t* address, size_t* bytes, Module module, const char* 
 
 }  // namespace
 
-CUDRIVER(cuModuleLoad)(Module* module, const char* file) {
-    return driver_call("cuModuleLoad", Needs::context, Waits::no, [&] {
-        require(module, cudaErrorInvalidValue);
-        *module = load_file(file, none);
-    });
+void core::cuModuleLoad(Module* module, const char* file) {
+    require(module, cudaErrorInvalidValue);
+    *module = load_file(file, none);
 }
-CUDRIVER(cuModuleLoadData)(Module* module, const void* image) {
-    return driver_call("cuModuleLoadData", Needs::context, Waits::no, [&] {
-        require(module, cudaErrorInvalidValue);
-        *module = load(image_at(image), none);
-    });
+void core::cuModuleLoadData(Module* module, const void* image) {
+    require(module, cudaErrorInvalidValue);
+    *module = load(image_at(image), none);
 }
-CUDRIVER(cuModuleLoadDataEx)
-(Module* module, const void* image, unsigned count, int* options, void** values) {
-    return driver_call("cuModuleLoadDataEx", Needs::context, Waits::no, [&] {
-        require(module, cudaErrorInvalidValue);
-        *module = load(image_at(image), Options(count, options, values));
-    });
+void core::cuModuleLoadDataEx(Module* module, const void* image, unsigned count, int* options,
+                              void** values) {
+    require(module, cudaErrorInvalidValue);
+    *module = load(image_at(image), Options(count, options, values));
 }
-CUDRIVER(cuModuleLoadFatBinary)(Module* module, const void* image) {
-    return driver_call("cuModuleLoadFatBinary", Needs::context, Waits::no, [&] {
-        require(module, cudaErrorInvalidValue);
-        *module = load(image_at(image), none);
-    });
+void core::cuModuleLoadFatBinary(Module* module, const void* image) {
+    require(module, cudaErrorInvalidValue);
+    *module = load(image_at(image), none);
 }
-CUDRIVER(cuModuleUnload)(Module module) {
-    return driver_call("cuModuleUnload", Needs::context, Waits::yes,
-                       [&] { runtime().modules.unload(module); });
+void core::cuModuleUnload(Module module) { runtime().modules.unload(module); }
+void core::cuModuleGetLoadingMode(int* mode) {
+    require(mode, cudaErrorInvalidValue);
+    *mode = 1;  // modules are loaded at once
 }
-CUDRIVER(cuModuleGetLoadingMode)(int* mode) {
-    return driver_call("cuModuleGetLoadingMode", Needs::initialization, Waits::no, [&] {
-        require(mode, cudaErrorInvalidValue);
-        *mode = 1;  // modules are loaded at once
-    });
+void core::cuModuleGetFunction(const void** function, Module module, const char* name) {
+    find_function(function, module, name);
 }
-CUDRIVER(cuModuleGetFunction)(const void** function, Module module, const char* name) {
-    return driver_call("cuModuleGetFunction", Needs::context, Waits::no,
-                       [&] { find_function(function, module, name); });
+void core::cuModuleGetFunctionCount(unsigned* count, Module module) {
+    count_functions(count, module);
 }
-CUDRIVER(cuModuleGetFunctionCount)(unsigned* count, Module module) {
-    return driver_call("cuModuleGetFunctionCount", Needs::context, Waits::no,
-                       [&] { count_functions(count, module); });
+void core::cuModuleEnumerateFunctions(const void** functions, unsigned count, Module module) {
+    list_functions(functions, count, module);
 }
-CUDRIVER(cuModuleEnumerateFunctions)(const void** functions, unsigned count, Module module) {
-    return driver_call("cuModuleEnumerateFunctions", Needs::context, Waits::no,
-                       [&] { list_functions(functions, count, module); });
-}
-CUDRIVER(cuModuleGetGlobal_v2)(uint64_t* address, size_t* bytes, Module module, const char* name) {
-    return driver_call("cuModuleGetGlobal", Needs::context, Waits::no,
-                       [&] { find_variable(address, bytes, module, name); });
+void core::cuModuleGetGlobal_v2(uint64_t* address, size_t* bytes, Module module, const char* name) {
+    find_variable(address, bytes, module, name);
 }
 
 // A library is a module that belongs to no context. On the simulator, CUkernel and CUfunction are
 // the same.
-CUDRIVER(cuLibraryLoadData)
-(Module* library, const void* code, int* options, void** values, unsigned count, void*, void**,
- unsigned) {
-    return driver_call("cuLibraryLoadData", Needs::initialization, Waits::no, [&] {
-        require(library, cudaErrorInvalidValue);
-        *library = load(image_at(code), Options(count, options, values));
-        (*library)->owner = nullptr;
-    });
+void core::cuLibraryLoadData(Module* library, const void* code, int* options, void** values,
+                             unsigned count, void*, void**, unsigned) {
+    require(library, cudaErrorInvalidValue);
+    *library = load(image_at(code), Options(count, options, values));
+    (*library)->owner = nullptr;
 }
-CUDRIVER(cuLibraryLoadFromFile)
-(Module* library, const char* file, int* options, void** values, unsigned count, void*, void**,
- unsigned) {
-    return driver_call("cuLibraryLoadFromFile", Needs::initialization, Waits::no, [&] {
-        require(library, cudaErrorInvalidValue);
-        *library = load_file(file, Options(count, options, values));
-        (*library)->owner = nullptr;
-    });
+void core::cuLibraryLoadFromFile(Module* library, const char* file, int* options, void** values,
+                                 unsigned count, void*, void**, unsigned) {
+    require(library, cudaErrorInvalidValue);
+    *library = load_file(file, Options(count, options, values));
+    (*library)->owner = nullptr;
 }
-CUDRIVER(cuLibraryUnload)(Module library) {
-    return driver_call("cuLibraryUnload", Needs::initialization, Waits::yes,
-                       [&] { runtime().modules.unload(library); });
+void core::cuLibraryUnload(Module library) { runtime().modules.unload(library); }
+void core::cuLibraryGetKernel(const void** kernel, Module library, const char* name) {
+    find_function(kernel, library, name);
 }
-CUDRIVER(cuLibraryGetKernel)(const void** kernel, Module library, const char* name) {
-    return driver_call("cuLibraryGetKernel", Needs::initialization, Waits::no,
-                       [&] { find_function(kernel, library, name); });
+void core::cuLibraryGetKernelCount(unsigned* count, Module library) {
+    count_functions(count, library);
 }
-CUDRIVER(cuLibraryGetKernelCount)(unsigned* count, Module library) {
-    return driver_call("cuLibraryGetKernelCount", Needs::initialization, Waits::no,
-                       [&] { count_functions(count, library); });
+void core::cuLibraryEnumerateKernels(const void** kernels, unsigned count, Module library) {
+    list_functions(kernels, count, library);
 }
-CUDRIVER(cuLibraryEnumerateKernels)(const void** kernels, unsigned count, Module library) {
-    return driver_call("cuLibraryEnumerateKernels", Needs::initialization, Waits::no,
-                       [&] { list_functions(kernels, count, library); });
+void core::cuLibraryGetModule(Module* module, Module library) {
+    require(module, cudaErrorInvalidValue);
+    *module = &runtime().modules.loaded(library);
 }
-CUDRIVER(cuLibraryGetModule)(Module* module, Module library) {
-    return driver_call("cuLibraryGetModule", Needs::context, Waits::no, [&] {
-        require(module, cudaErrorInvalidValue);
-        *module = &runtime().modules.loaded(library);
-    });
+void core::cuLibraryGetGlobal(uint64_t* address, size_t* bytes, Module library, const char* name) {
+    find_variable(address, bytes, library, name);
 }
-CUDRIVER(cuLibraryGetGlobal)(uint64_t* address, size_t* bytes, Module library, const char* name) {
-    return driver_call("cuLibraryGetGlobal", Needs::context, Waits::no,
-                       [&] { find_variable(address, bytes, library, name); });
+void core::cuKernelGetFunction(const void** function, const void* kernel) {
+    require(function, cudaErrorInvalidValue);
+    (void)runtime().modules.function(kernel);
+    *function = kernel;
 }
-CUDRIVER(cuKernelGetFunction)(const void** function, const void* kernel) {
-    return driver_call("cuKernelGetFunction", Needs::context, Waits::no, [&] {
-        require(function, cudaErrorInvalidValue);
-        (void)runtime().modules.function(kernel);
-        *function = kernel;
-    });
+void core::cuKernelGetLibrary(Module* library, const void* kernel) {
+    require(library, cudaErrorInvalidValue);
+    *library = runtime().modules.function(kernel).module;
 }
-CUDRIVER(cuKernelGetLibrary)(Module* library, const void* kernel) {
-    return driver_call("cuKernelGetLibrary", Needs::initialization, Waits::no, [&] {
-        require(library, cudaErrorInvalidValue);
-        *library = runtime().modules.function(kernel).module;
-    });
-}
-CUDRIVER(cuFuncGetModule)(Module* module, const void* function) {
-    return driver_call("cuFuncGetModule", Needs::context, Waits::no, [&] {
-        require(module, cudaErrorInvalidValue);
-        *module = runtime().modules.function(function).module;
-    });
+void core::cuFuncGetModule(Module* module, const void* function) {
+    require(module, cudaErrorInvalidValue);
+    *module = runtime().modules.function(function).module;
 }
 
 // The linker. Its result is a fat binary, because cuModuleLoadData() needs the PTX, too.
-namespace {
-
 struct LinkRecord {
     Options options;  // CUDA requires that their arrays exist as long as the linker
     std::vector<std::string> inputs;
     std::string result;
 };
-using Link = LinkRecord*;
+
+namespace {
 
 constexpr int input_cubin = 0, input_ptx = 1, input_fatbin = 2;
 
-std::set<Link>& links() {
-    static auto* const all = new std::set<Link>;
-    return *all;
-}
 LinkRecord& link_of(Link handle) {
-    require(links().contains(handle), cudaErrorInvalidResourceHandle,
+    require(runtime().links.contains(handle), cudaErrorInvalidResourceHandle,
             "the handle was not created by cuLinkCreate(), or it was destroyed");
     return *handle;
 }
@@ -334,40 +293,30 @@ std::string linked(const LinkRecord& link) {
 
 }  // namespace
 
-CUDRIVER(cuLinkCreate_v2)(unsigned count, int* options, void** values, Link* link) {
-    return driver_call("cuLinkCreate", Needs::context, Waits::no, [&] {
-        require(link, cudaErrorInvalidValue);
-        auto made = std::make_unique<LinkRecord>(LinkRecord{{count, options, values}, {}, {}});
-        *link = *links().insert(made.release()).first;
-    });
+void core::cuLinkCreate_v2(unsigned count, int* options, void** values, Link* link) {
+    require(link, cudaErrorInvalidValue);
+    auto made = std::make_unique<LinkRecord>(LinkRecord{{count, options, values}, {}, {}});
+    *link = *runtime().links.insert(made.release()).first;
 }
-CUDRIVER(cuLinkAddData_v2)
-(Link link, int type, void* data, size_t bytes, const char*, unsigned, int*, void**) {
-    return driver_call("cuLinkAddData", Needs::context, Waits::no,
-                       [&] { add(link_of(link), type, data, bytes); });
+void core::cuLinkAddData_v2(Link link, int type, void* data, size_t bytes, const char*, unsigned,
+                            int*, void**) {
+    add(link_of(link), type, data, bytes);
 }
-CUDRIVER(cuLinkAddFile_v2)(Link link, int type, const char* file, unsigned, int*, void**) {
-    return driver_call("cuLinkAddFile", Needs::context, Waits::no, [&] {
-        const std::string content = content_of(file);
-        add(link_of(link), type, content.data(), content.size() - 1);
-    });
+void core::cuLinkAddFile_v2(Link link, int type, const char* file, unsigned, int*, void**) {
+    const std::string content = content_of(file);
+    add(link_of(link), type, content.data(), content.size() - 1);
 }
-CUDRIVER(cuLinkComplete)(Link link, void** cubin, size_t* bytes) {
-    return driver_call("cuLinkComplete", Needs::context, Waits::no, [&] {
-        LinkRecord& l = link_of(link);
-        require(cubin && !l.inputs.empty(), cudaErrorInvalidValue);
-        require(l.inputs.size() == 1, cudaErrorNotSupported,
-                "linking several inputs is not simulated");
-        l.result = linked(l);
-        *cubin = l.result.data();
-        if (bytes) *bytes = l.result.size();
-    });
+void core::cuLinkComplete(Link link, void** cubin, size_t* bytes) {
+    LinkRecord& l = link_of(link);
+    require(cubin && !l.inputs.empty(), cudaErrorInvalidValue);
+    require(l.inputs.size() == 1, cudaErrorNotSupported, "linking several inputs is not simulated");
+    l.result = linked(l);
+    *cubin = l.result.data();
+    if (bytes) *bytes = l.result.size();
 }
-CUDRIVER(cuLinkDestroy)(Link link) {
-    return driver_call("cuLinkDestroy", Needs::context, Waits::no, [&] {
-        links().erase(&link_of(link));
-        delete link;
-    });
+void core::cuLinkDestroy(Link link) {
+    runtime().links.erase(&link_of(link));
+    delete link;
 }
 
 }  // namespace coalesce::cudart

@@ -15,7 +15,7 @@
 #include <set>
 
 #include "cudart/abi/driver.hpp"
-#include "cudart/driver/driver.hpp"
+#include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
 
 namespace coalesce::cudart {
@@ -27,40 +27,9 @@ constexpr uint64_t granularity = 2 << 20;
 constexpr int read_access = 1, read_write_access = 3;
 constexpr int handle_none = 0, handle_file = 1;
 
-struct Created {
-    int file = -1;
-    uint64_t bytes = 0;
-    AllocationProperties properties{};
-    uint64_t uses = 1;  // the handle and the mappings
-    bool released = false;
-};
-using CreatedHandle = Created*;
-
-struct Mapping {
-    uint64_t bytes = 0;
-    CreatedHandle memory = nullptr;
-    int access = 0;
-};
-
-struct Reservation {
-    uint64_t address = 0, bytes = 0, number = 0;
-    std::byte* host = nullptr;
-    std::map<uint64_t, Mapping> mappings;
-    std::vector<uint64_t> allocations;  // addresses, in Runtime::memory
-};
-
-struct State {
-    std::set<CreatedHandle> created;
-    std::map<uint64_t, Reservation> reservations;
-    uint64_t count = 0;
-};
-State& state() {
-    static auto* const one = new State;
-    return *one;
-}
-
-Created& created(CreatedHandle handle) {
-    require(state().created.contains(handle) && !handle->released, cudaErrorInvalidValue,
+CreatedRecord& created(CreatedHandle handle) {
+    require(runtime().virtual_memory.created.contains(handle) && !handle->released,
+            cudaErrorInvalidValue,
             "the handle was not created by cuMemCreate(), or it was released");
     return *handle;
 }
@@ -69,13 +38,15 @@ void drop(CreatedHandle handle) {
     if (--handle->uses > 0) return;
     close(handle->file);
     runtime().memory.give_back(handle->bytes);
-    state().created.erase(handle);
+    runtime().virtual_memory.created.erase(handle);
     delete handle;
 }
 
 CreatedHandle keep(int file, uint64_t bytes, const AllocationProperties& properties) {
     runtime().memory.take(bytes);
-    return *state().created.insert(new Created{file, bytes, properties}).first;
+    return *runtime()
+                .virtual_memory.created.insert(new CreatedRecord{file, bytes, properties})
+                .first;
 }
 
 void check_multiple(uint64_t bytes) {
@@ -85,7 +56,7 @@ void check_multiple(uint64_t bytes) {
 }
 
 Reservation& reservation_of(uint64_t address, uint64_t bytes) {
-    auto& all = state().reservations;
+    auto& all = runtime().virtual_memory.reservations;
     const auto after = all.upper_bound(address);
     require(after != all.begin(), cudaErrorInvalidValue, "the address is not reserved");
     Reservation& r = std::prev(after)->second;
@@ -154,173 +125,144 @@ void check_properties(const AllocationProperties* p) {
 
 }  // namespace
 
-CUDRIVER(cuMemGetAllocationGranularity)(size_t* bytes, const AllocationProperties* p, int) {
-    return driver_call("cuMemGetAllocationGranularity", Needs::initialization, Waits::no, [&] {
-        require(bytes, cudaErrorInvalidValue);
-        check_properties(p);
-        *bytes = granularity;
-    });
+void core::cuMemGetAllocationGranularity(size_t* bytes, const AllocationProperties* p, int) {
+    require(bytes, cudaErrorInvalidValue);
+    check_properties(p);
+    *bytes = granularity;
 }
-CUDRIVER(cuMemAddressReserve)
-(DevicePointer* address, size_t bytes, size_t alignment, DevicePointer /*wanted*/,
- unsigned long long flags) {
-    return driver_call("cuMemAddressReserve", Needs::initialization, Waits::no, [&] {
-        require(address && flags == 0, cudaErrorInvalidValue);
-        require((alignment & (alignment - 1)) == 0, cudaErrorInvalidValue,
-                "the alignment must be 0 or a power of two");
-        check_multiple(bytes);
-        Reservation r;
-        r.address = runtime().memory.reserve(bytes, std::max<uint64_t>(alignment, granularity));
-        r.bytes = bytes;
-        r.number = ++state().count;
-        void* const host =
-            mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        require(host != MAP_FAILED, cudaErrorMemoryAllocation);
-        r.host = static_cast<std::byte*>(host);
-        *address = r.address;
-        state().reservations.emplace(r.address, std::move(r));
-    });
+void core::cuMemAddressReserve(DevicePointer* address, size_t bytes, size_t alignment,
+                               DevicePointer /*wanted*/, unsigned long long flags) {
+    require(address && flags == 0, cudaErrorInvalidValue);
+    require((alignment & (alignment - 1)) == 0, cudaErrorInvalidValue,
+            "the alignment must be 0 or a power of two");
+    check_multiple(bytes);
+    Reservation r;
+    r.address = runtime().memory.reserve(bytes, std::max<uint64_t>(alignment, granularity));
+    r.bytes = bytes;
+    r.number = ++runtime().virtual_memory.count;
+    void* const host =
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(host != MAP_FAILED, cudaErrorMemoryAllocation);
+    r.host = static_cast<std::byte*>(host);
+    *address = r.address;
+    runtime().virtual_memory.reservations.emplace(r.address, std::move(r));
 }
-CUDRIVER(cuMemAddressFree)(DevicePointer address, size_t bytes) {
-    return driver_call("cuMemAddressFree", Needs::initialization, Waits::no, [&] {
-        const auto entry = state().reservations.find(address);
-        require(entry != state().reservations.end() && entry->second.bytes == bytes,
-                cudaErrorInvalidValue,
-                "the range is not exactly one range that cuMemAddressReserve() reserved");
-        require(entry->second.mappings.empty(), cudaErrorInvalidValue,
-                "memory is still mapped in the range; cuMemUnmap() must come first");
-        munmap(entry->second.host, bytes);
-        state().reservations.erase(entry);
-    });
+void core::cuMemAddressFree(DevicePointer address, size_t bytes) {
+    const auto entry = runtime().virtual_memory.reservations.find(address);
+    require(entry != runtime().virtual_memory.reservations.end() && entry->second.bytes == bytes,
+            cudaErrorInvalidValue,
+            "the range is not exactly one range that cuMemAddressReserve() reserved");
+    require(entry->second.mappings.empty(), cudaErrorInvalidValue,
+            "memory is still mapped in the range; cuMemUnmap() must come first");
+    munmap(entry->second.host, bytes);
+    runtime().virtual_memory.reservations.erase(entry);
 }
-CUDRIVER(cuMemCreate)
-(CreatedHandle* handle, size_t bytes, const AllocationProperties* p, unsigned long long flags) {
-    return driver_call("cuMemCreate", Needs::initialization, Waits::no, [&] {
-        require(handle && flags == 0, cudaErrorInvalidValue);
-        check_properties(p);
-        check_multiple(bytes);
-        const int file = memfd_create("cuMemCreate", MFD_CLOEXEC);
-        require(file >= 0 && ftruncate(file, off_t(bytes)) == 0, cudaErrorMemoryAllocation);
-        *handle = keep(file, bytes, *p);
-    });
+void core::cuMemCreate(CreatedHandle* handle, size_t bytes, const AllocationProperties* p,
+                       unsigned long long flags) {
+    require(handle && flags == 0, cudaErrorInvalidValue);
+    check_properties(p);
+    check_multiple(bytes);
+    const int file = memfd_create("cuMemCreate", MFD_CLOEXEC);
+    require(file >= 0 && ftruncate(file, off_t(bytes)) == 0, cudaErrorMemoryAllocation);
+    *handle = keep(file, bytes, *p);
 }
-CUDRIVER(cuMemRelease)(CreatedHandle handle) {
-    return driver_call("cuMemRelease", Needs::initialization, Waits::no, [&] {
-        created(handle).released = true;
-        drop(handle);
-    });
+void core::cuMemRelease(CreatedHandle handle) {
+    created(handle).released = true;
+    drop(handle);
 }
-CUDRIVER(cuMemMap)
-(DevicePointer address, size_t bytes, size_t offset, CreatedHandle handle,
- unsigned long long flags) {
-    return driver_call("cuMemMap", Needs::initialization, Waits::no, [&] {
-        require(flags == 0 && offset == 0, cudaErrorInvalidValue,
-                "the offset and the flags of cuMemMap() must be 0");
-        Created& memory = created(handle);
-        check_multiple(bytes);
-        Reservation& r = reservation_of(address, bytes);
-        require((address - r.address) % granularity == 0, cudaErrorInvalidValue);
-        require(bytes <= memory.bytes, cudaErrorInvalidValue,
-                "cuMemMap() maps more bytes than cuMemCreate() created");
-        const auto next = r.mappings.lower_bound(address);
-        const bool after = next == r.mappings.end() || next->first >= address + bytes;
-        const bool before = next == r.mappings.begin() ||
-                            std::prev(next)->first + std::prev(next)->second.bytes <= address;
-        require(after && before, cudaErrorInvalidValue, "memory is already mapped in the range");
-        void* const got = mmap(r.host + (address - r.address), bytes, PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_FIXED, memory.file, 0);
-        require(got != MAP_FAILED, cudaErrorMemoryAllocation);
-        ++memory.uses;
-        r.mappings[address] = {bytes, handle, 0};
-        update(r);
-    });
+void core::cuMemMap(DevicePointer address, size_t bytes, size_t offset, CreatedHandle handle,
+                    unsigned long long flags) {
+    require(flags == 0 && offset == 0, cudaErrorInvalidValue,
+            "the offset and the flags of cuMemMap() must be 0");
+    CreatedRecord& memory = created(handle);
+    check_multiple(bytes);
+    Reservation& r = reservation_of(address, bytes);
+    require((address - r.address) % granularity == 0, cudaErrorInvalidValue);
+    require(bytes <= memory.bytes, cudaErrorInvalidValue,
+            "cuMemMap() maps more bytes than cuMemCreate() created");
+    const auto next = r.mappings.lower_bound(address);
+    const bool after = next == r.mappings.end() || next->first >= address + bytes;
+    const bool before = next == r.mappings.begin() ||
+                        std::prev(next)->first + std::prev(next)->second.bytes <= address;
+    require(after && before, cudaErrorInvalidValue, "memory is already mapped in the range");
+    void* const got = mmap(r.host + (address - r.address), bytes, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_FIXED, memory.file, 0);
+    require(got != MAP_FAILED, cudaErrorMemoryAllocation);
+    ++memory.uses;
+    r.mappings[address] = {bytes, handle, 0};
+    update(r);
 }
-CUDRIVER(cuMemUnmap)(DevicePointer address, size_t bytes) {
-    return driver_call("cuMemUnmap", Needs::initialization, Waits::yes, [&] {
-        Reservation& r = reservation_of(address, bytes);
-        for (const uint64_t at : mappings_of(r, address, bytes)) {
-            const Mapping mapping = r.mappings[at];
-            mmap(r.host + (at - r.address), mapping.bytes, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-            r.mappings.erase(at);
-            drop(mapping.memory);
-        }
-        update(r);
-    });
+void core::cuMemUnmap(DevicePointer address, size_t bytes) {
+    Reservation& r = reservation_of(address, bytes);
+    for (const uint64_t at : mappings_of(r, address, bytes)) {
+        const Mapping mapping = r.mappings[at];
+        mmap(r.host + (at - r.address), mapping.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        r.mappings.erase(at);
+        drop(mapping.memory);
+    }
+    update(r);
 }
-CUDRIVER(cuMemSetAccess)
-(DevicePointer address, size_t bytes, const AccessDescription* list, size_t count) {
-    return driver_call("cuMemSetAccess", Needs::initialization, Waits::no, [&] {
-        require(list && count > 0, cudaErrorInvalidValue);
-        Reservation& r = reservation_of(address, bytes);
-        const std::vector<uint64_t> addresses = mappings_of(r, address, bytes);
-        constexpr int on_device = 1;
-        for (size_t i = 0; i < count; ++i) {
-            const int access = list[i].flags;
-            require(list[i].location.type == on_device && list[i].location.id == 0,
-                    cudaErrorInvalidDevice, "there is one device, number 0");
-            require(access == 0 || access == read_access || access == read_write_access,
-                    cudaErrorInvalidValue);
-            for (const uint64_t at : addresses) r.mappings[at].access = access;
-        }
-        update(r);
-    });
+void core::cuMemSetAccess(DevicePointer address, size_t bytes, const AccessDescription* list,
+                          size_t count) {
+    require(list && count > 0, cudaErrorInvalidValue);
+    Reservation& r = reservation_of(address, bytes);
+    const std::vector<uint64_t> addresses = mappings_of(r, address, bytes);
+    constexpr int on_device = 1;
+    for (size_t i = 0; i < count; ++i) {
+        const int access = list[i].flags;
+        require(list[i].location.type == on_device && list[i].location.id == 0,
+                cudaErrorInvalidDevice, "there is one device, number 0");
+        require(access == 0 || access == read_access || access == read_write_access,
+                cudaErrorInvalidValue);
+        for (const uint64_t at : addresses) r.mappings[at].access = access;
+    }
+    update(r);
 }
-CUDRIVER(cuMemGetAccess)(unsigned long long* flags, const MemoryLocation*, DevicePointer address) {
-    return driver_call("cuMemGetAccess", Needs::initialization, Waits::no, [&] {
-        require(flags, cudaErrorInvalidValue);
-        const Reservation& r = reservation_of(address, 1);
-        const auto mapping = r.mappings.upper_bound(address);
-        require(mapping != r.mappings.begin(), cudaErrorInvalidValue, "no memory is mapped here");
-        *flags = unsigned(std::prev(mapping)->second.access);
-    });
+void core::cuMemGetAccess(unsigned long long* flags, const MemoryLocation*, DevicePointer address) {
+    require(flags, cudaErrorInvalidValue);
+    const Reservation& r = reservation_of(address, 1);
+    const auto mapping = r.mappings.upper_bound(address);
+    require(mapping != r.mappings.begin(), cudaErrorInvalidValue, "no memory is mapped here");
+    *flags = unsigned(std::prev(mapping)->second.access);
 }
-CUDRIVER(cuMemRetainAllocationHandle)(CreatedHandle* handle, const void* pointer) {
-    return driver_call("cuMemRetainAllocationHandle", Needs::initialization, Waits::no, [&] {
-        require(handle, cudaErrorInvalidValue);
-        const auto address = reinterpret_cast<uint64_t>(pointer);
-        const Reservation& r = reservation_of(address, 1);
-        const auto after = r.mappings.upper_bound(address);
-        require(after != r.mappings.begin(), cudaErrorInvalidValue, "no memory is mapped here");
-        const Mapping& mapping = std::prev(after)->second;
-        require(address - std::prev(after)->first < mapping.bytes, cudaErrorInvalidValue,
-                "no memory is mapped here");
-        *handle = mapping.memory;
-        ++mapping.memory->uses;
-        mapping.memory->released = false;
-    });
+void core::cuMemRetainAllocationHandle(CreatedHandle* handle, const void* pointer) {
+    require(handle, cudaErrorInvalidValue);
+    const auto address = reinterpret_cast<uint64_t>(pointer);
+    const Reservation& r = reservation_of(address, 1);
+    const auto after = r.mappings.upper_bound(address);
+    require(after != r.mappings.begin(), cudaErrorInvalidValue, "no memory is mapped here");
+    const Mapping& mapping = std::prev(after)->second;
+    require(address - std::prev(after)->first < mapping.bytes, cudaErrorInvalidValue,
+            "no memory is mapped here");
+    *handle = mapping.memory;
+    ++mapping.memory->uses;
+    mapping.memory->released = false;
 }
-CUDRIVER(cuMemGetAllocationPropertiesFromHandle)(AllocationProperties* p, CreatedHandle handle) {
-    return driver_call("cuMemGetAllocationPropertiesFromHandle", Needs::initialization, Waits::no,
-                       [&] {
-                           require(p, cudaErrorInvalidValue);
-                           *p = created(handle).properties;
-                       });
+void core::cuMemGetAllocationPropertiesFromHandle(AllocationProperties* p, CreatedHandle handle) {
+    require(p, cudaErrorInvalidValue);
+    *p = created(handle).properties;
 }
 // Another process can map the memory, too, if it gets the file descriptor.
-CUDRIVER(cuMemExportToShareableHandle)
-(int* file, CreatedHandle handle, int type, unsigned long long) {
-    return driver_call("cuMemExportToShareableHandle", Needs::initialization, Waits::no, [&] {
-        const Created& memory = created(handle);
-        require(file && type == handle_file && memory.properties.requestedHandleTypes == type,
-                cudaErrorInvalidValue,
-                "memory can be exported only with the type of handle that cuMemCreate() was asked "
-                "for (requestedHandleTypes)");
-        *file = dup(memory.file);
-        require(*file >= 0, cudaErrorOperatingSystem);
-    });
+void core::cuMemExportToShareableHandle(int* file, CreatedHandle handle, int type,
+                                        unsigned long long) {
+    const CreatedRecord& memory = created(handle);
+    require(file && type == handle_file && memory.properties.requestedHandleTypes == type,
+            cudaErrorInvalidValue,
+            "memory can be exported only with the type of handle that cuMemCreate() was asked "
+            "for (requestedHandleTypes)");
+    *file = dup(memory.file);
+    require(*file >= 0, cudaErrorOperatingSystem);
 }
-CUDRIVER(cuMemImportFromShareableHandle)(CreatedHandle* handle, void* file, int type) {
-    return driver_call("cuMemImportFromShareableHandle", Needs::initialization, Waits::no, [&] {
-        require(handle && type == handle_file, cudaErrorInvalidValue);
-        const int own = dup(int(reinterpret_cast<intptr_t>(file)));
-        struct stat status{};
-        require(own >= 0 && fstat(own, &status) == 0 && status.st_size > 0, cudaErrorInvalidValue,
-                "the file descriptor was not returned by cuMemExportToShareableHandle()");
-        AllocationProperties p{};
-        p.type = p.location.type = p.requestedHandleTypes = 1;
-        *handle = keep(own, uint64_t(status.st_size), p);
-    });
+void core::cuMemImportFromShareableHandle(CreatedHandle* handle, void* file, int type) {
+    require(handle && type == handle_file, cudaErrorInvalidValue);
+    const int own = dup(int(reinterpret_cast<intptr_t>(file)));
+    struct stat status{};
+    require(own >= 0 && fstat(own, &status) == 0 && status.st_size > 0, cudaErrorInvalidValue,
+            "the file descriptor was not returned by cuMemExportToShareableHandle()");
+    AllocationProperties p{};
+    p.type = p.location.type = p.requestedHandleTypes = 1;
+    *handle = keep(own, uint64_t(status.st_size), p);
 }
 
 }  // namespace coalesce::cudart

@@ -7,8 +7,6 @@
 
 namespace coalesce::cudart {
 
-CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind, const char* function);
-
 namespace {
 
 Array array_handle(uint64_t address) { return reinterpret_cast<Array>(address); }
@@ -16,36 +14,35 @@ Array array_handle(uint64_t address) { return reinterpret_cast<Array>(address); 
 // Returns the description of a copy of rows. The caller then replaces the source or the destination
 // of this copy by an array.
 CopyWork array_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                    size_t height, CopyKind kind, const char* function) {
-    CopyWork c = copy_of(to, from, width, kind, function);
+                    size_t height, CopyKind kind) {
+    CopyWork c = copy_of(to, from, width, kind);
     c.height = height, c.to_pitch = to_pitch, c.from_pitch = from_pitch;
     return c;
 }
 
 CopyWork to_array(Array array, size_t x, size_t y, const void* from, size_t pitch, size_t width,
-                  size_t height, CopyKind kind, const char* function) {
-    const ArrayInfo& info = array_of(array, function);
+                  size_t height, CopyKind kind) {
+    const ArrayInfo& info = array_of(array);
     require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
-    CopyWork c = array_rows(nullptr, 0, from, pitch, width, height, kind, function);
+    CopyWork c = array_rows(nullptr, 0, from, pitch, width, height, kind);
     copy_to(c, {&info, x, y});
     return c;
 }
 
 CopyWork from_array(void* to, size_t pitch, Array array, size_t x, size_t y, size_t width,
-                    size_t height, CopyKind kind, const char* function) {
-    const ArrayInfo& info = array_of(array, function);
+                    size_t height, CopyKind kind) {
+    const ArrayInfo& info = array_of(array);
     require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
-    CopyWork c = array_rows(to, pitch, nullptr, 0, width, height, kind, function);
+    CopyWork c = array_rows(to, pitch, nullptr, 0, width, height, kind);
     copy_from(c, {&info, x, y});
     return c;
 }
 
 CopyWork between_arrays(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
-                        size_t from_y, size_t width, size_t height, CopyKind kind,
-                        const char* function) {
-    CopyWork c = array_rows(nullptr, 0, nullptr, 0, width, height, kind, function);
-    copy_to(c, {&array_of(to, function), to_x, to_y});
-    copy_from(c, {&array_of(from, function), from_x, from_y});
+                        size_t from_y, size_t width, size_t height, CopyKind kind) {
+    CopyWork c = array_rows(nullptr, 0, nullptr, 0, width, height, kind);
+    copy_to(c, {&array_of(to), to_x, to_y});
+    copy_from(c, {&array_of(from), from_x, from_y});
     return c;
 }
 
@@ -53,30 +50,28 @@ CopyWork between_arrays(Array to, size_t to_x, size_t to_y, Array from, size_t f
 // older functions of the API need it. The simulator stores the rows of an array without gaps, so
 // the bytes can be copied at once.
 CopyWork bytes_of_rows(Array array, size_t x, size_t y, size_t count, CopyKind kind,
-                       const char* function, uint64_t& address) {
-    const ArrayInfo& info = array_of(array, function);
+                       uint64_t& address) {
+    const ArrayInfo& info = array_of(array);
     const sim::TextureObject& s = info.shape;
     const size_t all = s.slice_bytes_of(0), at = y * s.row_bytes + x;
     require(x <= s.row_bytes && y <= s.height && at <= all && count <= all - at,
             cudaErrorInvalidValue, "a copy goes past the end of the CUDA array");
     address = info.address + at;
-    return copy_of(nullptr, nullptr, count, kind, function);
+    return copy_of(nullptr, nullptr, count, kind);
 }
 
-CopyWork bytes_to(Array array, size_t x, size_t y, const void* from, size_t count, CopyKind kind,
-                  const char* function) {
+CopyWork bytes_to(Array array, size_t x, size_t y, const void* from, size_t count, CopyKind kind) {
     uint64_t address = 0;
-    CopyWork c = bytes_of_rows(array, x, y, count, kind, function, address);
+    CopyWork c = bytes_of_rows(array, x, y, count, kind, address);
     c.to = reinterpret_cast<std::byte*>(address);
     c.from = static_cast<const std::byte*>(from);
     c.to_array = true;
     return c;
 }
 
-CopyWork bytes_from(void* to, Array array, size_t x, size_t y, size_t count, CopyKind kind,
-                    const char* function) {
+CopyWork bytes_from(void* to, Array array, size_t x, size_t y, size_t count, CopyKind kind) {
     uint64_t address = 0;
-    CopyWork c = bytes_of_rows(array, x, y, count, kind, function, address);
+    CopyWork c = bytes_of_rows(array, x, y, count, kind, address);
     c.to = static_cast<std::byte*>(to);
     c.from = reinterpret_cast<const std::byte*>(address);
     c.from_array = true;
@@ -87,7 +82,7 @@ CopyWork bytes_from(void* to, Array array, size_t x, size_t y, size_t count, Cop
 
 // Returns the description of a copy. If the copy has an array, its extent and positions count
 // texels. Otherwise they count bytes.
-CopyWork copy_of(const Copy3D& p, const char* function) {
+CopyWork copy_of(const Copy3D& p) {
     // Returns the address at which one side of the copy starts in pitched memory.
     const auto at = [&](const PitchedPointer& base, const Position& pos) {
         size_t row = 0, offset = 0;
@@ -102,8 +97,8 @@ CopyWork copy_of(const Copy3D& p, const char* function) {
                 "a slice of the copy has more rows than a slice of the memory (ysize)");
         return static_cast<char*>(base.ptr) + offset;
     };
-    const ArrayInfo* const to = p.dstArray ? &array_of(p.dstArray, function) : nullptr;
-    const ArrayInfo* const from = p.srcArray ? &array_of(p.srcArray, function) : nullptr;
+    const ArrayInfo* const to = p.dstArray ? &array_of(p.dstArray) : nullptr;
+    const ArrayInfo* const from = p.srcArray ? &array_of(p.srcArray) : nullptr;
     const ArrayInfo* const one = to ? to : from;
     const size_t texel = one ? one->shape.texel_bytes() : 1;
     require(!to || !from || from->shape.texel_bytes() == texel, cudaErrorInvalidValue,
@@ -114,7 +109,7 @@ CopyWork copy_of(const Copy3D& p, const char* function) {
     };
     const size_t width = bytes_of(p.extent.width);
     CopyWork c = copy_of(to ? nullptr : at(p.dstPtr, p.dstPos),
-                         from ? nullptr : at(p.srcPtr, p.srcPos), width, p.kind, function);
+                         from ? nullptr : at(p.srcPtr, p.srcPos), width, p.kind);
     require(p.extent.height <= 1 ||
                 ((to || (width <= p.dstPtr.pitch && p.dstPtr.pitch <= max_pitch)) &&
                  (from || (width <= p.srcPtr.pitch && p.srcPtr.pitch <= max_pitch))),
@@ -133,148 +128,97 @@ CopyWork copy_of(const Copy3D& p, const char* function) {
     return c;
 }
 
-CUDART(cudaMallocArray)
-(Array* array, const ChannelFormat* channel, size_t width, size_t height, unsigned flags) {
-    return call("cudaMallocArray", Waits::yes, [&] {
-        require(array && channel, cudaErrorInvalidValue);
-        *array =
-            array_handle(allocate_array(*channel, {width, height, 0}, flags, "cudaMallocArray"));
-    });
+void core::cudaMallocArray(Array* array, const ChannelFormat* channel, size_t width, size_t height,
+                           unsigned flags) {
+    require(array && channel, cudaErrorInvalidValue);
+    *array = array_handle(allocate_array(*channel, {width, height, 0}, flags));
 }
 
-CUDART(cudaMalloc3DArray)
-(Array* array, const ChannelFormat* channel, Extent extent, unsigned flags) {
-    return call("cudaMalloc3DArray", Waits::yes, [&] {
-        require(array && channel, cudaErrorInvalidValue);
-        *array = array_handle(allocate_array(*channel, extent, flags, "cudaMalloc3DArray"));
-    });
+void core::cudaMalloc3DArray(Array* array, const ChannelFormat* channel, Extent extent,
+                             unsigned flags) {
+    require(array && channel, cudaErrorInvalidValue);
+    *array = array_handle(allocate_array(*channel, extent, flags));
 }
 
-CUDART(cudaFreeArray)(Array array) {
-    return call("cudaFreeArray", Waits::yes, [&] {
-        if (array) free_array(reinterpret_cast<uint64_t>(array), false, "cudaFreeArray");
-    });
+void core::cudaFreeArray(Array array) {
+    if (array) free_array(reinterpret_cast<uint64_t>(array), false);
 }
 
-CUDART(cudaMallocMipmappedArray)
-(Mipmap* array, const ChannelFormat* channel, Extent extent, unsigned levels, unsigned flags) {
-    return call("cudaMallocMipmappedArray", Waits::yes, [&] {
-        require(array && channel && levels > 0, cudaErrorInvalidValue);
-        // Each level halves the extents. So the last possible level is the one at which the largest
-        // extent is 1. Further levels are left out.
-        size_t most = 1;
-        const size_t depth = flags & array_flag::layered ? 0 : extent.depth;
-        for (size_t n = std::max({extent.width, extent.height, depth}); n > 1; n /= 2) ++most;
-        *array = reinterpret_cast<Mipmap>(allocate_array(*channel, extent, flags,
-                                                         "cudaMallocMipmappedArray",
-                                                         uint32_t(std::min<size_t>(levels, most))));
-    });
+void core::cudaMallocMipmappedArray(Mipmap* array, const ChannelFormat* channel, Extent extent,
+                                    unsigned levels, unsigned flags) {
+    require(array && channel && levels > 0, cudaErrorInvalidValue);
+    // Each level halves the extents. So the last possible level is the one at which the largest
+    // extent is 1. Further levels are left out.
+    size_t most = 1;
+    const size_t depth = flags & array_flag::layered ? 0 : extent.depth;
+    for (size_t n = std::max({extent.width, extent.height, depth}); n > 1; n /= 2) ++most;
+    *array = reinterpret_cast<Mipmap>(
+        allocate_array(*channel, extent, flags, uint32_t(std::min<size_t>(levels, most))));
 }
 
-CUDART(cudaFreeMipmappedArray)(Mipmap array) {
-    return call("cudaFreeMipmappedArray", Waits::yes, [&] {
-        if (array) free_array(reinterpret_cast<uint64_t>(array), true, "cudaFreeMipmappedArray");
-    });
+void core::cudaFreeMipmappedArray(Mipmap array) {
+    if (array) free_array(reinterpret_cast<uint64_t>(array), true);
 }
 
-CUDART(cudaGetMipmappedArrayLevel)(Array* level_array, Mipmap array, unsigned level) {
-    return call("cudaGetMipmappedArrayLevel", Waits::no, [&] {
-        require(level_array, cudaErrorInvalidValue);
-        *level_array = level_of(array, level, "cudaGetMipmappedArrayLevel");
-    });
+void core::cudaGetMipmappedArrayLevel(Array* level_array, Mipmap array, unsigned level) {
+    require(level_array, cudaErrorInvalidValue);
+    *level_array = level_of(array, level);
 }
 
-CUDART(cudaArrayGetInfo)(ChannelFormat* channel, Extent* extent, unsigned* flags, Array array) {
-    return call("cudaArrayGetInfo", Waits::no, [&] {
-        const ArrayInfo& info = array_of(array, "cudaArrayGetInfo");
-        if (channel) *channel = info.channel;
-        if (extent) *extent = info.extent;
-        if (flags) *flags = info.flags;
-    });
+void core::cudaArrayGetInfo(ChannelFormat* channel, Extent* extent, unsigned* flags, Array array) {
+    const ArrayInfo& info = array_of(array);
+    if (channel) *channel = info.channel;
+    if (extent) *extent = info.extent;
+    if (flags) *flags = info.flags;
 }
 
-CUDART(cudaGetChannelDesc)(ChannelFormat* channel, Array array) {
-    return call("cudaGetChannelDesc", Waits::no, [&] {
-        require(channel, cudaErrorInvalidValue);
-        *channel = array_of(array, "cudaGetChannelDesc").channel;
-    });
+void core::cudaGetChannelDesc(ChannelFormat* channel, Array array) {
+    require(channel, cudaErrorInvalidValue);
+    *channel = array_of(array).channel;
 }
 
-CUDART(cudaMemcpy2DToArray)
-(Array to, size_t x, size_t y, const void* from, size_t pitch, size_t width, size_t height,
- CopyKind kind) {
-    return call("cudaMemcpy2DToArray", Waits::yes, [&] {
-        submit(to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArray"),
-               nullptr);
-    });
+void core::cudaMemcpy2DToArray(Array to, size_t x, size_t y, const void* from, size_t pitch,
+                               size_t width, size_t height, CopyKind kind) {
+    submit(to_array(to, x, y, from, pitch, width, height, kind), nullptr);
 }
-CUDART(cudaMemcpy2DToArrayAsync)
-(Array to, size_t x, size_t y, const void* from, size_t pitch, size_t width, size_t height,
- CopyKind kind, Stream s) {
-    return call("cudaMemcpy2DToArrayAsync", Waits::no, [&] {
-        submit_async(
-            to_array(to, x, y, from, pitch, width, height, kind, "cudaMemcpy2DToArrayAsync"), s);
-    });
+void core::cudaMemcpy2DToArrayAsync(Array to, size_t x, size_t y, const void* from, size_t pitch,
+                                    size_t width, size_t height, CopyKind kind, Stream s) {
+    submit_async(to_array(to, x, y, from, pitch, width, height, kind), s);
 }
-CUDART(cudaMemcpy2DFromArray)
-(void* to, size_t pitch, Array from, size_t x, size_t y, size_t width, size_t height,
- CopyKind kind) {
-    return call("cudaMemcpy2DFromArray", Waits::yes, [&] {
-        submit(from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArray"),
-               nullptr);
-    });
+void core::cudaMemcpy2DFromArray(void* to, size_t pitch, Array from, size_t x, size_t y,
+                                 size_t width, size_t height, CopyKind kind) {
+    submit(from_array(to, pitch, from, x, y, width, height, kind), nullptr);
 }
-CUDART(cudaMemcpy2DFromArrayAsync)
-(void* to, size_t pitch, Array from, size_t x, size_t y, size_t width, size_t height, CopyKind kind,
- Stream s) {
-    return call("cudaMemcpy2DFromArrayAsync", Waits::no, [&] {
-        submit_async(
-            from_array(to, pitch, from, x, y, width, height, kind, "cudaMemcpy2DFromArrayAsync"),
-            s);
-    });
+void core::cudaMemcpy2DFromArrayAsync(void* to, size_t pitch, Array from, size_t x, size_t y,
+                                      size_t width, size_t height, CopyKind kind, Stream s) {
+    submit_async(from_array(to, pitch, from, x, y, width, height, kind), s);
 }
-CUDART(cudaMemcpy2DArrayToArray)
-(Array to, size_t to_x, size_t to_y, Array from, size_t from_x, size_t from_y, size_t width,
- size_t height, CopyKind kind) {
-    return call("cudaMemcpy2DArrayToArray", Waits::yes, [&] {
-        submit(between_arrays(to, to_x, to_y, from, from_x, from_y, width, height, kind,
-                              "cudaMemcpy2DArrayToArray"),
-               nullptr);
-    });
+void core::cudaMemcpy2DArrayToArray(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
+                                    size_t from_y, size_t width, size_t height, CopyKind kind) {
+    submit(between_arrays(to, to_x, to_y, from, from_x, from_y, width, height, kind), nullptr);
 }
-CUDART(cudaMemcpyToArray)
-(Array to, size_t x, size_t y, const void* from, size_t count, CopyKind kind) {
-    return call("cudaMemcpyToArray", Waits::yes, [&] {
-        submit(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArray"), nullptr);
-    });
+void core::cudaMemcpyToArray(Array to, size_t x, size_t y, const void* from, size_t count,
+                             CopyKind kind) {
+    submit(bytes_to(to, x, y, from, count, kind), nullptr);
 }
-CUDART(cudaMemcpyToArrayAsync)
-(Array to, size_t x, size_t y, const void* from, size_t count, CopyKind kind, Stream s) {
-    return call("cudaMemcpyToArrayAsync", Waits::no, [&] {
-        submit_async(bytes_to(to, x, y, from, count, kind, "cudaMemcpyToArrayAsync"), s);
-    });
+void core::cudaMemcpyToArrayAsync(Array to, size_t x, size_t y, const void* from, size_t count,
+                                  CopyKind kind, Stream s) {
+    submit_async(bytes_to(to, x, y, from, count, kind), s);
 }
-CUDART(cudaMemcpyFromArray)(void* to, Array from, size_t x, size_t y, size_t count, CopyKind kind) {
-    return call("cudaMemcpyFromArray", Waits::yes, [&] {
-        submit(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArray"), nullptr);
-    });
+void core::cudaMemcpyFromArray(void* to, Array from, size_t x, size_t y, size_t count,
+                               CopyKind kind) {
+    submit(bytes_from(to, from, x, y, count, kind), nullptr);
 }
-CUDART(cudaMemcpyFromArrayAsync)
-(void* to, Array from, size_t x, size_t y, size_t count, CopyKind kind, Stream s) {
-    return call("cudaMemcpyFromArrayAsync", Waits::no, [&] {
-        submit_async(bytes_from(to, from, x, y, count, kind, "cudaMemcpyFromArrayAsync"), s);
-    });
+void core::cudaMemcpyFromArrayAsync(void* to, Array from, size_t x, size_t y, size_t count,
+                                    CopyKind kind, Stream s) {
+    submit_async(bytes_from(to, from, x, y, count, kind), s);
 }
-CUDART(cudaMemcpyArrayToArray)
-(Array to, size_t to_x, size_t to_y, Array from, size_t from_x, size_t from_y, size_t count,
- CopyKind kind) {
-    return call("cudaMemcpyArrayToArray", Waits::yes, [&] {
-        CopyWork c = bytes_to(to, to_x, to_y, nullptr, count, kind, "cudaMemcpyArrayToArray");
-        c.from =
-            bytes_from(nullptr, from, from_x, from_y, count, kind, "cudaMemcpyArrayToArray").from;
-        c.from_array = true;
-        submit(c, nullptr);
-    });
+void core::cudaMemcpyArrayToArray(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
+                                  size_t from_y, size_t count, CopyKind kind) {
+    CopyWork c = bytes_to(to, to_x, to_y, nullptr, count, kind);
+    c.from = bytes_from(nullptr, from, from_x, from_y, count, kind).from;
+    c.from_array = true;
+    submit(c, nullptr);
 }
 
 }  // namespace coalesce::cudart

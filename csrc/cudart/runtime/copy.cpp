@@ -7,26 +7,23 @@
 
 namespace coalesce::cudart {
 
-CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind, const char* function) {
+CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind) {
     CopyWork c;
     c.to = static_cast<std::byte*>(to);
     c.from = static_cast<const std::byte*>(from);
     c.width = bytes;
     c.kind = kind;
-    c.function = function;
+    c.function = called();
     require(int(kind) >= 0 && int(kind) <= 4, cudaErrorInvalidMemcpyDirection);
     return c;
 }
-
-CopyWork copy_of(const Copy3D& p, const char* function);  // api_array.cpp
 
 CopyWork copy_to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                         CopyKind kind) {
     const auto [address, size] = runtime().modules.variable(symbol);
     require(offset <= size && bytes <= size - offset, cudaErrorInvalidValue,
             "cudaMemcpyToSymbol() would write past the end of the variable");
-    return copy_of(reinterpret_cast<void*>(address + offset), from, bytes, kind,
-                   "cudaMemcpyToSymbol");
+    return copy_of(reinterpret_cast<void*>(address + offset), from, bytes, kind);
 }
 
 CopyWork copy_from_symbol(void* to, const void* symbol, size_t bytes, size_t offset,
@@ -34,18 +31,17 @@ CopyWork copy_from_symbol(void* to, const void* symbol, size_t bytes, size_t off
     const auto [address, size] = runtime().modules.variable(symbol);
     require(offset <= size && bytes <= size - offset, cudaErrorInvalidValue,
             "cudaMemcpyFromSymbol() would read past the end of the variable");
-    return copy_of(to, reinterpret_cast<void*>(address + offset), bytes, kind,
-                   "cudaMemcpyFromSymbol");
+    return copy_of(to, reinterpret_cast<void*>(address + offset), bytes, kind);
 }
 
 namespace {
 
 CopyWork rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-              size_t height, CopyKind kind, const char* function) {
+              size_t height, CopyKind kind) {
     require(height <= 1 || (width <= to_pitch && width <= from_pitch &&
                             std::max(to_pitch, from_pitch) <= max_pitch),
             cudaErrorInvalidPitchValue);
-    CopyWork c = copy_of(to, from, width, kind, function);
+    CopyWork c = copy_of(to, from, width, kind);
     c.height = height, c.to_pitch = to_pitch, c.from_pitch = from_pitch;
     return c;
 }
@@ -77,121 +73,90 @@ Copy3D plain(const Copy3DPeer& p) {
 
 }  // namespace
 
-CUDART(cudaMemcpy)(void* to, const void* from, size_t bytes, CopyKind kind) {
-    return call("cudaMemcpy", Waits::yes,
-                [&] { submit(copy_of(to, from, bytes, kind, "cudaMemcpy"), nullptr); });
+void core::cudaMemcpy(void* to, const void* from, size_t bytes, CopyKind kind) {
+    submit(copy_of(to, from, bytes, kind), nullptr);
 }
-CUDART(cudaMemcpyAsync)(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
-    return call("cudaMemcpyAsync", Waits::no,
-                [&] { submit_async(copy_of(to, from, bytes, kind, "cudaMemcpyAsync"), s); });
+void core::cudaMemcpyAsync(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
+    submit_async(copy_of(to, from, bytes, kind), s);
 }
-CUDART(cudaMemcpyPeer)(void* to, int to_device, const void* from, int from_device, size_t bytes) {
-    return call("cudaMemcpyPeer", Waits::yes, [&] {
-        require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
-        submit(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeer"), nullptr);
-    });
+void core::cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
+                          size_t bytes) {
+    require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
+    submit(copy_of(to, from, bytes, CopyKind::device_to_device), nullptr);
 }
-CUDART(cudaMemcpyPeerAsync)
-(void* to, int to_device, const void* from, int from_device, size_t bytes, Stream s) {
-    return call("cudaMemcpyPeerAsync", Waits::no, [&] {
-        require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
-        submit_async(copy_of(to, from, bytes, CopyKind::device_to_device, "cudaMemcpyPeerAsync"),
-                     s);
-    });
+void core::cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                               size_t bytes, Stream s) {
+    require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
+    submit_async(copy_of(to, from, bytes, CopyKind::device_to_device), s);
 }
-CUDART(cudaMemcpy2D)
-(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
- CopyKind kind) {
-    return call("cudaMemcpy2D", Waits::yes, [&] {
-        submit(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2D"), nullptr);
-    });
+void core::cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                        size_t width, size_t height, CopyKind kind) {
+    submit(rows(to, to_pitch, from, from_pitch, width, height, kind), nullptr);
 }
-CUDART(cudaMemcpy2DAsync)
-(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
- CopyKind kind, Stream s) {
-    return call("cudaMemcpy2DAsync", Waits::no, [&] {
-        submit_async(rows(to, to_pitch, from, from_pitch, width, height, kind, "cudaMemcpy2DAsync"),
-                     s);
-    });
+void core::cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                             size_t width, size_t height, CopyKind kind, Stream s) {
+    submit_async(rows(to, to_pitch, from, from_pitch, width, height, kind), s);
 }
-CUDART(cudaMemcpy3D)(const Copy3D* p) {
-    return call("cudaMemcpy3D", Waits::yes, [&] {
-        require(p, cudaErrorInvalidValue);
-        submit(copy_of(*p, "cudaMemcpy3D"), nullptr);
-    });
+void core::cudaMemcpy3D(const Copy3D* p) {
+    require(p, cudaErrorInvalidValue);
+    submit(copy_of(*p), nullptr);
 }
-CUDART(cudaMemcpy3DAsync)(const Copy3D* p, Stream s) {
-    return call("cudaMemcpy3DAsync", Waits::no, [&] {
-        require(p, cudaErrorInvalidValue);
-        submit_async(copy_of(*p, "cudaMemcpy3DAsync"), s);
-    });
+void core::cudaMemcpy3DAsync(const Copy3D* p, Stream s) {
+    require(p, cudaErrorInvalidValue);
+    submit_async(copy_of(*p), s);
 }
-CUDART(cudaMemcpy3DPeer)(const Copy3DPeer* p) {
-    return call("cudaMemcpy3DPeer", Waits::yes, [&] {
-        require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
-        submit(copy_of(plain(*p), "cudaMemcpy3DPeer"), nullptr);
-    });
+void core::cudaMemcpy3DPeer(const Copy3DPeer* p) {
+    require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
+    submit(copy_of(plain(*p)), nullptr);
 }
-CUDART(cudaMemcpy3DPeerAsync)(const Copy3DPeer* p, Stream s) {
-    return call("cudaMemcpy3DPeerAsync", Waits::no, [&] {
-        require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
-        submit_async(copy_of(plain(*p), "cudaMemcpy3DPeerAsync"), s);
-    });
+void core::cudaMemcpy3DPeerAsync(const Copy3DPeer* p, Stream s) {
+    require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
+    submit_async(copy_of(plain(*p)), s);
 }
 
-CUDART(cudaMemcpyToSymbol)
-(const void* symbol, const void* from, size_t bytes, size_t offset, CopyKind kind) {
-    return call("cudaMemcpyToSymbol", Waits::yes,
-                [&] { submit(copy_to_symbol(symbol, from, bytes, offset, kind), nullptr); });
+void core::cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                              CopyKind kind) {
+    submit(copy_to_symbol(symbol, from, bytes, offset, kind), nullptr);
 }
-CUDART(cudaMemcpyToSymbolAsync)
-(const void* symbol, const void* from, size_t bytes, size_t offset, CopyKind kind, Stream s) {
-    return call("cudaMemcpyToSymbolAsync", Waits::no,
-                [&] { submit_async(copy_to_symbol(symbol, from, bytes, offset, kind), s); });
+void core::cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes,
+                                   size_t offset, CopyKind kind, Stream s) {
+    submit_async(copy_to_symbol(symbol, from, bytes, offset, kind), s);
 }
-CUDART(cudaMemcpyFromSymbol)
-(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind) {
-    return call("cudaMemcpyFromSymbol", Waits::yes,
-                [&] { submit(copy_from_symbol(to, symbol, bytes, offset, kind), nullptr); });
+void core::cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                                CopyKind kind) {
+    submit(copy_from_symbol(to, symbol, bytes, offset, kind), nullptr);
 }
-CUDART(cudaMemcpyFromSymbolAsync)
-(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind, Stream s) {
-    return call("cudaMemcpyFromSymbolAsync", Waits::no,
-                [&] { submit_async(copy_from_symbol(to, symbol, bytes, offset, kind), s); });
+void core::cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
+                                     CopyKind kind, Stream s) {
+    submit_async(copy_from_symbol(to, symbol, bytes, offset, kind), s);
 }
-CUDART(cudaGetSymbolAddress)(void** pointer, const void* symbol) {
-    return call("cudaGetSymbolAddress", Waits::no, [&] {
-        require(pointer, cudaErrorInvalidValue);
-        *pointer = reinterpret_cast<void*>(runtime().modules.variable(symbol).first);
-    });
+void core::cudaGetSymbolAddress(void** pointer, const void* symbol) {
+    require(pointer, cudaErrorInvalidValue);
+    *pointer = reinterpret_cast<void*>(runtime().modules.variable(symbol).first);
 }
-CUDART(cudaGetSymbolSize)(size_t* bytes, const void* symbol) {
-    return call("cudaGetSymbolSize", Waits::no, [&] {
-        require(bytes, cudaErrorInvalidValue);
-        *bytes = runtime().modules.variable(symbol).second;
-    });
+void core::cudaGetSymbolSize(size_t* bytes, const void* symbol) {
+    require(bytes, cudaErrorInvalidValue);
+    *bytes = runtime().modules.variable(symbol).second;
 }
 
-CUDART(cudaMemset)(void* to, int value, size_t bytes) {
-    return call("cudaMemset", Waits::yes, [&] { submit(fill(to, 0, value, bytes, 1), nullptr); });
+void core::cudaMemset(void* to, int value, size_t bytes) {
+    submit(fill(to, 0, value, bytes, 1), nullptr);
 }
-CUDART(cudaMemsetAsync)(void* to, int value, size_t bytes, Stream s) {
-    return call("cudaMemsetAsync", Waits::no, [&] { submit(fill(to, 0, value, bytes, 1), s); });
+void core::cudaMemsetAsync(void* to, int value, size_t bytes, Stream s) {
+    submit(fill(to, 0, value, bytes, 1), s);
 }
-CUDART(cudaMemset2D)(void* to, size_t pitch, int value, size_t width, size_t height) {
-    return call("cudaMemset2D", Waits::yes,
-                [&] { submit(fill(to, pitch, value, width, height), nullptr); });
+void core::cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
+    submit(fill(to, pitch, value, width, height), nullptr);
 }
-CUDART(cudaMemset2DAsync)
-(void* to, size_t pitch, int value, size_t width, size_t height, Stream s) {
-    return call("cudaMemset2DAsync", Waits::no,
-                [&] { submit(fill(to, pitch, value, width, height), s); });
+void core::cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
+                             Stream s) {
+    submit(fill(to, pitch, value, width, height), s);
 }
-CUDART(cudaMemset3D)(PitchedPointer p, int value, Extent extent) {
-    return call("cudaMemset3D", Waits::yes, [&] { fill_box(p, value, extent, nullptr); });
+void core::cudaMemset3D(PitchedPointer p, int value, Extent extent) {
+    fill_box(p, value, extent, nullptr);
 }
-CUDART(cudaMemset3DAsync)(PitchedPointer p, int value, Extent extent, Stream s) {
-    return call("cudaMemset3DAsync", Waits::no, [&] { fill_box(p, value, extent, s); });
+void core::cudaMemset3DAsync(PitchedPointer p, int value, Extent extent, Stream s) {
+    fill_box(p, value, extent, s);
 }
 
 }  // namespace coalesce::cudart

@@ -212,62 +212,36 @@ void set_limit(int limit, size_t value) {
 
 }  // namespace
 
-CUDART(cudaGetDeviceCount)(int* count) {
-    return call("cudaGetDeviceCount", Waits::no, [&] {
-        require(count, cudaErrorInvalidValue);
-        *count = 1;
-    });
+void core::cudaGetDeviceCount(int* count) {
+    require(count, cudaErrorInvalidValue);
+    *count = 1;
 }
-CUDART(cudaGetDevice)(int* device) {
-    return call("cudaGetDevice", Waits::no, [&] {
-        require(device, cudaErrorInvalidValue);
-        *device = 0;
-    });
+void core::cudaGetDevice(int* device) {
+    require(device, cudaErrorInvalidValue);
+    *device = 0;
 }
-CUDART(cudaSetDevice)(int device) {
-    return call("cudaSetDevice", Waits::no, [&] { check_device(device); });
+void core::cudaSetDevice(int device) { check_device(device); }
+void core::cudaInitDevice(int device, unsigned, unsigned) { check_device(device); }
+void core::cudaSetValidDevices(int* devices, int count) {
+    require(devices || count == 0, cudaErrorInvalidValue);
+    for (int i = 0; i < count; ++i) check_device(devices[i]);
 }
-CUDART(cudaInitDevice)(int device, unsigned, unsigned) {
-    return call("cudaInitDevice", Waits::no, [&] { check_device(device); });
+void core::cudaChooseDevice(int* device, const DeviceProperties*) {
+    require(device, cudaErrorInvalidValue);
+    *device = 0;
 }
-CUDART(cudaSetValidDevices)(int* devices, int count) {
-    return call("cudaSetValidDevices", Waits::no, [&] {
-        require(devices || count == 0, cudaErrorInvalidValue);
-        for (int i = 0; i < count; ++i) check_device(devices[i]);
-    });
+void core::cudaGetDeviceProperties(DeviceProperties* p, int device) {
+    require(p, cudaErrorInvalidValue);
+    check_device(device);
+    *p = properties();
 }
-CUDART(cudaChooseDevice)(int* device, const DeviceProperties*) {
-    return call("cudaChooseDevice", Waits::no, [&] {
-        require(device, cudaErrorInvalidValue);
-        *device = 0;
-    });
+void core::cudaDeviceGetAttribute(int* value, int number, int device) {
+    require(value, cudaErrorInvalidValue);
+    check_device(device);
+    *value = attribute(number);
 }
-CUDART(cudaGetDeviceProperties)(DeviceProperties* p, int device) {
-    return call("cudaGetDeviceProperties", Waits::no, [&] {
-        require(p, cudaErrorInvalidValue);
-        check_device(device);
-        *p = properties();
-    });
-}
-CUDART(cudaDeviceGetAttribute)(int* value, int number, int device) {
-    return call("cudaDeviceGetAttribute", Waits::no, [&] {
-        require(value, cudaErrorInvalidValue);
-        check_device(device);
-        *value = attribute(number);
-    });
-}
-CUDART(cudaDeviceSynchronize)() {
-    return call("cudaDeviceSynchronize", Waits::yes, [&] { runtime().streams.join_all(); });
-}
-CUDART(cudaDeviceReset)() {
-    {
-        // Unlike other calls that wait for the GPU, it does not return the error of a fault.
-        const std::lock_guard guard(detail::lock());
-        runtime().waited();
-        runtime().fault = cudaSuccess;
-    }
-    return call("cudaDeviceReset", Waits::no, [&] { runtime().reset(); });
-}
+void core::cudaDeviceSynchronize() { runtime().streams.join_all(); }
+void core::cudaDeviceReset() { runtime().reset(); }
 
 // These settings are hints that do not change results. They say how the host waits, and how L1 is
 // divided.
@@ -275,79 +249,52 @@ namespace {
 unsigned device_flags = 0;
 int cache_preference = 0;
 }  // namespace
-CUDART(cudaSetDeviceFlags)(unsigned flags) {
-    return call("cudaSetDeviceFlags", Waits::no, [&] {
-        require(flags < 256, cudaErrorInvalidValue);
-        device_flags = flags;
-    });
+void core::cudaSetDeviceFlags(unsigned flags) {
+    require(flags < 256, cudaErrorInvalidValue);
+    device_flags = flags;
 }
-CUDART(cudaGetDeviceFlags)(unsigned* flags) {
-    return call("cudaGetDeviceFlags", Waits::no, [&] {
-        require(flags, cudaErrorInvalidValue);
-        *flags = device_flags;
-    });
+void core::cudaGetDeviceFlags(unsigned* flags) {
+    require(flags, cudaErrorInvalidValue);
+    *flags = device_flags;
 }
-CUDART(cudaDeviceSetCacheConfig)(int preference) {
-    return call("cudaDeviceSetCacheConfig", Waits::no, [&] {
-        require(preference >= 0 && preference <= 3, cudaErrorInvalidValue);
-        cache_preference = preference;
-    });
+void core::cudaDeviceSetCacheConfig(int preference) {
+    require(preference >= 0 && preference <= 3, cudaErrorInvalidValue);
+    cache_preference = preference;
 }
-CUDART(cudaDeviceGetCacheConfig)(int* preference) {
-    return call("cudaDeviceGetCacheConfig", Waits::no, [&] {
-        require(preference, cudaErrorInvalidValue);
-        *preference = cache_preference;
-    });
+void core::cudaDeviceGetCacheConfig(int* preference) {
+    require(preference, cudaErrorInvalidValue);
+    *preference = cache_preference;
 }
 // The banks of shared memory are 4 bytes wide on every simulated GPU, whatever a program asks for.
-CUDART(cudaDeviceSetSharedMemConfig)(int config) {
-    return call("cudaDeviceSetSharedMemConfig", Waits::no,
-                [&] { require(config >= 0 && config <= 2, cudaErrorInvalidValue); });
+void core::cudaDeviceSetSharedMemConfig(int config) {
+    require(config >= 0 && config <= 2, cudaErrorInvalidValue);
 }
-CUDART(cudaDeviceGetSharedMemConfig)(int* config) {
-    return call("cudaDeviceGetSharedMemConfig", Waits::no, [&] {
-        require(config, cudaErrorInvalidValue);
-        *config = 1;  // cudaSharedMemBankSizeFourByte
-    });
+void core::cudaDeviceGetSharedMemConfig(int* config) {
+    require(config, cudaErrorInvalidValue);
+    *config = 1;  // cudaSharedMemBankSizeFourByte
 }
-CUDART(cudaDeviceGetLimit)(size_t* value, int limit) {
-    return call("cudaDeviceGetLimit", Waits::no, [&] {
-        require(value && runtime().limits.contains(limit), cudaErrorUnsupportedLimit);
-        *value = runtime().limits[limit];
-    });
+void core::cudaDeviceGetLimit(size_t* value, int limit) {
+    require(value && runtime().limits.contains(limit), cudaErrorUnsupportedLimit);
+    *value = runtime().limits[limit];
 }
-CUDART(cudaDeviceSetLimit)(int limit, size_t value) {
-    return call("cudaDeviceSetLimit", Waits::no, [&] { set_limit(limit, value); });
-}
+void core::cudaDeviceSetLimit(int limit, size_t value) { set_limit(limit, value); }
 
-CUDART(cudaDeviceCanAccessPeer)(int* can, int device, int peer) {
-    return call("cudaDeviceCanAccessPeer", Waits::no, [&] {
-        require(can, cudaErrorInvalidValue);
-        check_device(device), check_device(peer);
-        *can = 0;  // a device is not its own peer
-    });
+void core::cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+    require(can, cudaErrorInvalidValue);
+    check_device(device), check_device(peer);
+    *can = 0;  // a device is not its own peer
 }
-CUDART(cudaDeviceEnablePeerAccess)(int, unsigned) {
-    return call("cudaDeviceEnablePeerAccess", Waits::no,
-                [&] { throw Failure{cudaErrorInvalidDevice}; });
+void core::cudaDeviceEnablePeerAccess(int, unsigned) { throw Failure{cudaErrorInvalidDevice}; }
+void core::cudaDeviceDisablePeerAccess(int) { throw Failure{cudaErrorPeerAccessNotEnabled}; }
+void core::cudaDeviceGetPCIBusId(char* text, int length, int device) {
+    require(text && length > 12, cudaErrorInvalidValue);
+    check_device(device);
+    std::snprintf(text, size_t(length), "%s", bus_id);
 }
-CUDART(cudaDeviceDisablePeerAccess)(int) {
-    return call("cudaDeviceDisablePeerAccess", Waits::no,
-                [&] { throw Failure{cudaErrorPeerAccessNotEnabled}; });
-}
-CUDART(cudaDeviceGetPCIBusId)(char* text, int length, int device) {
-    return call("cudaDeviceGetPCIBusId", Waits::no, [&] {
-        require(text && length > 12, cudaErrorInvalidValue);
-        check_device(device);
-        std::snprintf(text, size_t(length), "%s", bus_id);
-    });
-}
-CUDART(cudaDeviceGetByPCIBusId)(int* device, const char* text) {
-    return call("cudaDeviceGetByPCIBusId", Waits::no, [&] {
-        require(device && text, cudaErrorInvalidValue);
-        require(std::string_view(text) == bus_id, cudaErrorInvalidDevice);
-        *device = 0;
-    });
+void core::cudaDeviceGetByPCIBusId(int* device, const char* text) {
+    require(device && text, cudaErrorInvalidValue);
+    require(std::string_view(text) == bus_id, cudaErrorInvalidDevice);
+    *device = 0;
 }
 
 extern "C" __attribute__((visibility("default"))) ChannelFormat cudaCreateChannelDesc(int x, int y,
@@ -356,24 +303,16 @@ extern "C" __attribute__((visibility("default"))) ChannelFormat cudaCreateChanne
     return {x, y, z, w, f};
 }
 
-CUDART(cudaRuntimeGetVersion)(int* version) {
-    return call("cudaRuntimeGetVersion", Waits::no, [&] {
-        require(version, cudaErrorInvalidValue);
-        *version = runtime_version;
-    });
+void core::cudaRuntimeGetVersion(int* version) {
+    require(version, cudaErrorInvalidValue);
+    *version = runtime_version;
 }
-CUDART(cudaDriverGetVersion)(int* version) {
-    return call("cudaDriverGetVersion", Waits::no, [&] {
-        require(version, cudaErrorInvalidValue);
-        *version = runtime_version;
-    });
+void core::cudaDriverGetVersion(int* version) {
+    require(version, cudaErrorInvalidValue);
+    *version = runtime_version;
 }
 // These calls have no effect, as on a GPU without an attached profiler.
-CUDART(cudaProfilerStart)() {
-    return call("cudaProfilerStart", Waits::no, [] {});
-}
-CUDART(cudaProfilerStop)() {
-    return call("cudaProfilerStop", Waits::no, [] {});
-}
+void core::cudaProfilerStart() {}
+void core::cudaProfilerStop() {}
 
 }  // namespace coalesce::cudart

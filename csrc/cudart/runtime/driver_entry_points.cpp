@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "cudart/driver/driver.hpp"
+#include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
 #include "sim/program/tensor_map.hpp"
 
@@ -27,41 +27,21 @@ void write(void* to, const sim::TensorMap& map) {
     if (reinterpret_cast<uintptr_t>(to) % sim::tensor_map_alignment != 0)
         wrong = "the address of a tensor map must be a multiple of 64 bytes";
     if (!wrong.empty()) {
-        print_once("coalesce: " + std::string(called("")) + "(): " + wrong);
+        print_once("coalesce: " + std::string(called()) + "(): " + wrong);
         throw Failure{cudaErrorInvalidValue};
     }
     const sim::TensorMapBytes bytes = sim::encode(map);
     std::memcpy(to, bytes.data(), bytes.size());
 }
 
-// New versions of functions whose parameters have changed, and the CUDA version that introduced
-// each of them. Source: the names of the types in cudaTypedefs.h.
+// New versions of functions, and the CUDA version that introduced each of them.
 struct Introduced {
     std::string_view name;
     int version;
 };
 constexpr Introduced newer[] = {
-    {"cuCtxCreate_v4", 12050},
-    {"cuCtxCreate_v3", 11040},
-    {"cuCtxCreate_v2", 3020},
-    {"cuCtxGetDevice_v2", 13000},
-    {"cuCtxSynchronize_v2", 13000},
-    {"cuEventElapsedTime_v2", 12080},
-    {"cuGetProcAddress_v2", 12000},
-    {"cuGraphAddDependencies_v2", 12030},
-    {"cuGraphAddKernelNode_v2", 12000},
-    {"cuGraphExecKernelNodeSetParams_v2", 12000},
-    {"cuGraphExecUpdate_v2", 12000},
-    {"cuGraphGetEdges_v2", 12030},
-    {"cuGraphKernelNodeSetParams_v2", 12000},
-    {"cuGraphNodeGetDependencies_v2", 12030},
-    {"cuGraphNodeGetDependentNodes_v2", 12030},
-    {"cuGraphRemoveDependencies_v2", 12030},
-    {"cuMemAdvise_v2", 12020},
-    {"cuMemPrefetchAsync_v2", 12020},
-    {"cuStreamGetCaptureInfo_v3", 12030},
-    {"cuStreamGetCtx_v2", 12050},
-    {"cuStreamUpdateCaptureDependencies_v2", 12030},
+#define SINCE(name, version) {#name, version},
+#include "cudart/abi/functions.inc"
 };
 
 int version_of(std::string_view name) {
@@ -104,79 +84,67 @@ bool find_entry_point(const char* symbol, void** function, int version, int* sta
 
 }  // namespace
 
-CUDRIVER(cuTensorMapEncodeTiled)
-(void* to, int element, uint32_t rank, void* address, const uint64_t* extents,
- const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave, int swizzle,
- int /*promotion*/, int fill) {
+void core::cuTensorMapEncodeTiled(void* to, int element, uint32_t rank, void* address,
+                                  const uint64_t* extents, const uint64_t* strides,
+                                  const uint32_t* box, const uint32_t* steps, int interleave,
+                                  int swizzle, int /*promotion*/, int fill) {
     // The L2 promotion does not change results. A tensor map needs no context.
-    return driver_call("cuTensorMapEncodeTiled", Needs::nothing, Waits::no, [&] {
-        require(to && address && extents && box && steps && (rank <= 1 || strides) && rank > 0 &&
-                    rank <= sim::max_dimensions && element >= 0 && swizzle >= 0,
-                cudaErrorInvalidValue);
-        if (interleave != 0) {
-            print_once("coalesce: tensor maps with an interleaved layout are not simulated");
-            throw Failure{cudaErrorInvalidValue};
-        }
-        sim::TensorMap map;
-        map.address = reinterpret_cast<uintptr_t>(address);
-        map.element = sim::MapElement(element);
-        map.rank = rank;
-        map.swizzle = sim::Swizzle(swizzle);
-        map.nan = fill != 0;
-        for (uint32_t d = 0; d < rank; ++d) {
-            map.extent[d] = extents[d];
-            map.box[d] = box[d];
-            map.step[d] = steps[d];
-            if (d > 0) map.stride[d] = strides[d - 1];
-        }
-        write(to, map);
-    });
+    require(to && address && extents && box && steps && (rank <= 1 || strides) && rank > 0 &&
+                rank <= sim::max_dimensions && element >= 0 && swizzle >= 0,
+            cudaErrorInvalidValue);
+    if (interleave != 0) {
+        print_once("coalesce: tensor maps with an interleaved layout are not simulated");
+        throw Failure{cudaErrorInvalidValue};
+    }
+    sim::TensorMap map;
+    map.address = reinterpret_cast<uintptr_t>(address);
+    map.element = sim::MapElement(element);
+    map.rank = rank;
+    map.swizzle = sim::Swizzle(swizzle);
+    map.nan = fill != 0;
+    for (uint32_t d = 0; d < rank; ++d) {
+        map.extent[d] = extents[d];
+        map.box[d] = box[d];
+        map.step[d] = steps[d];
+        if (d > 0) map.stride[d] = strides[d - 1];
+    }
+    write(to, map);
 }
 
-CUDRIVER(cuTensorMapReplaceAddress)(void* to, void* address) {
-    return driver_call("cuTensorMapReplaceAddress", Needs::nothing, Waits::no, [&] {
-        require(to && address, cudaErrorInvalidValue);
-        auto map = sim::tensor_map_in(static_cast<const std::byte*>(to));
-        require(map.has_value(), cudaErrorInvalidValue);
-        map->address = reinterpret_cast<uintptr_t>(address);
-        write(to, *map);
-    });
+void core::cuTensorMapReplaceAddress(void* to, void* address) {
+    require(to && address, cudaErrorInvalidValue);
+    auto map = sim::tensor_map_in(static_cast<const std::byte*>(to));
+    require(map.has_value(), cudaErrorInvalidValue);
+    map->address = reinterpret_cast<uintptr_t>(address);
+    write(to, *map);
 }
 
-CUDRIVER(cuGetProcAddress_v2)
-(const char* symbol, void** function, int version, uint64_t, int* status) {
-    return driver_call("cuGetProcAddress", Needs::nothing, Waits::no, [&] {
-        if (!find_entry_point(symbol, function, version, status) && !status)
-            throw Failure{cudaErrorSymbolNotFound};
-    });
+void core::cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t,
+                               int* status) {
+    if (!find_entry_point(symbol, function, version, status) && !status)
+        throw Failure{cudaErrorSymbolNotFound};
 }
-CUDRIVER(cuGetProcAddress)(const char* symbol, void** function, int version, uint64_t) {
-    return driver_call("cuGetProcAddress", Needs::nothing, Waits::no, [&] {
-        if (!find_entry_point(symbol, function, version, nullptr))
-            throw Failure{cudaErrorSymbolNotFound};
-    });
+void core::cuGetProcAddress(const char* symbol, void** function, int version, uint64_t) {
+    if (!find_entry_point(symbol, function, version, nullptr))
+        throw Failure{cudaErrorSymbolNotFound};
 }
 
 // Only NVIDIA's libraries call this function, to get private functions of the driver. They also
 // work without them. So no message is printed.
-CUDRIVER(cuGetExportTable)(const void** table, const void*) {
+EXPORTED Error cuGetExportTable(const void** table, const void*) {
     if (table) *table = nullptr;
     return cudaErrorNotSupported;
 }
 
-CUDART(cudaGetDriverEntryPoint)
-(const char* symbol, void** function, unsigned long long, int* status) {
-    return call("cudaGetDriverEntryPoint", Waits::no, [&] {
-        if (!find_entry_point(symbol, function, runtime_version, status) && !status)
-            throw Failure{cudaErrorSymbolNotFound};
-    });
+void core::cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long,
+                                   int* status) {
+    if (!find_entry_point(symbol, function, runtime_version, status) && !status)
+        throw Failure{cudaErrorSymbolNotFound};
 }
-CUDART(cudaGetDriverEntryPointByVersion)
-(const char* symbol, void** function, unsigned version, unsigned long long, int* status) {
-    return call("cudaGetDriverEntryPointByVersion", Waits::no, [&] {
-        if (!find_entry_point(symbol, function, int(version), status) && !status)
-            throw Failure{cudaErrorSymbolNotFound};
-    });
+void core::cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                            unsigned long long, int* status) {
+    if (!find_entry_point(symbol, function, int(version), status) && !status)
+        throw Failure{cudaErrorSymbolNotFound};
 }
 
 }  // namespace coalesce::cudart

@@ -4,21 +4,19 @@
 
 namespace coalesce::cudart {
 
-CUDART(cudaGetLastError)() {
-    const std::lock_guard guard(detail::lock());
+EXPORTED Error cudaGetLastError() {
+    const std::lock_guard guard(runtime().lock);
     return take_last_error(true);
 }
 
-CUDART(cudaPeekAtLastError)() {
-    const std::lock_guard guard(detail::lock());
+EXPORTED Error cudaPeekAtLastError() {
+    const std::lock_guard guard(runtime().lock);
     return take_last_error(false);
 }
 
-extern "C" __attribute__((visibility("default"))) const char* cudaGetErrorName(Error error) {
-    return name_of(error);
-}
+EXPORTED const char* cudaGetErrorName(Error error) { return name_of(error); }
 
-extern "C" __attribute__((visibility("default"))) const char* cudaGetErrorString(Error error) {
+EXPORTED const char* cudaGetErrorString(Error error) {
     switch (error) {
 #define E(name, number, text) \
     case name:                \

@@ -39,131 +39,109 @@ uint32_t blocks_of(Function& f, int threads, size_t dynamic) {
 
 }  // namespace
 
-CUDART(cudaFuncGetAttributes)(FunctionAttributes* a, const void* host) {
-    return call("cudaFuncGetAttributes", Waits::no, [&] {
-        require(a, cudaErrorInvalidValue);
-        Function& f = runtime().modules.function(host);
-        const Resources needs = resources_of(f);
-        *a = {};
-        a->sharedSizeBytes = needs.program.shared_bytes;
-        a->localSizeBytes = needs.program.local_bytes;
-        for (const auto& item : f.module->memory->items)
-            if (!item.writable) a->constSizeBytes += item.bytes.size();
-        const uint32_t bound = needs.program.max_block_threads;
-        const uint32_t most = model::most_threads(needs.registers);
-        a->maxThreadsPerBlock = int(bound ? std::min(bound, most) : most);
-        a->numRegs = int(needs.registers);
-        a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
-        a->maxDynamicSharedSizeBytes = int(f.max_dynamic_shared);
-        a->preferredShmemCarveout = f.carveout;
-    });
+void core::cudaFuncGetAttributes(FunctionAttributes* a, const void* host) {
+    require(a, cudaErrorInvalidValue);
+    Function& f = runtime().modules.function(host);
+    const Resources needs = resources_of(f);
+    *a = {};
+    a->sharedSizeBytes = needs.program.shared_bytes;
+    a->localSizeBytes = needs.program.local_bytes;
+    for (const auto& item : f.module->memory->items)
+        if (!item.writable) a->constSizeBytes += item.bytes.size();
+    const uint32_t bound = needs.program.max_block_threads;
+    const uint32_t most = model::most_threads(needs.registers);
+    a->maxThreadsPerBlock = int(bound ? std::min(bound, most) : most);
+    a->numRegs = int(needs.registers);
+    a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
+    a->maxDynamicSharedSizeBytes = int(f.max_dynamic_shared);
+    a->preferredShmemCarveout = f.carveout;
 }
-CUDART(cudaFuncSetAttribute)(const void* host, int attribute, int value) {
-    return call("cudaFuncSetAttribute", Waits::no, [&] {
-        Function& f = runtime().modules.function(host);
-        if (attribute == max_dynamic_shared) {
-            const uint32_t most = runtime().gpu.max_block_shared_bytes();
-            require(value >= 0 && resources_of(f).program.shared_bytes + uint32_t(value) <= most,
-                    cudaErrorInvalidValue);
-            f.max_dynamic_shared = uint32_t(value);
-        } else if (attribute == carveout) {
-            require(value >= -1 && value <= 100, cudaErrorInvalidValue);
-            // This setting is stored, but has no effect. On a GPU it is a hint on how to divide the
-            // memory of a multiprocessor between L1 and shared memory. The model gives shared
-            // memory what the blocks need.
-            f.carveout = value;
-        } else {
-            print_once("coalesce: cudaFuncSetAttribute() of attribute " +
-                       std::to_string(attribute) + " is not simulated");
-            throw Failure{cudaErrorNotSupported};
-        }
-    });
+void core::cudaFuncSetAttribute(const void* host, int attribute, int value) {
+    Function& f = runtime().modules.function(host);
+    if (attribute == max_dynamic_shared) {
+        const uint32_t most = runtime().gpu.max_block_shared_bytes();
+        require(value >= 0 && resources_of(f).program.shared_bytes + uint32_t(value) <= most,
+                cudaErrorInvalidValue);
+        f.max_dynamic_shared = uint32_t(value);
+    } else if (attribute == carveout) {
+        require(value >= -1 && value <= 100, cudaErrorInvalidValue);
+        // This setting is stored, but has no effect. On a GPU it is a hint on how to divide the
+        // memory of a multiprocessor between L1 and shared memory. The model gives shared
+        // memory what the blocks need.
+        f.carveout = value;
+    } else {
+        print_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +
+                   " is not simulated");
+        throw Failure{cudaErrorNotSupported};
+    }
 }
 // On a GPU, this is a hint on how to divide the memory of a multiprocessor between L1 and shared
 // memory. On the simulator, it has no effect: the model gives shared memory what the blocks need.
-CUDART(cudaFuncSetCacheConfig)(const void* host, int preference) {
-    return call("cudaFuncSetCacheConfig", Waits::no, [&] {
-        runtime().modules.function(host);
-        require(preference >= 0 && preference <= 3, cudaErrorInvalidValue);
-    });
+void core::cudaFuncSetCacheConfig(const void* host, int preference) {
+    runtime().modules.function(host);
+    require(preference >= 0 && preference <= 3, cudaErrorInvalidValue);
 }
-CUDART(cudaFuncSetSharedMemConfig)(const void* host, int) {
-    return call("cudaFuncSetSharedMemConfig", Waits::no, [&] { runtime().modules.function(host); });
+void core::cudaFuncSetSharedMemConfig(const void* host, int) { runtime().modules.function(host); }
+void core::cudaFuncGetName(const char** name, const void* host) {
+    require(name, cudaErrorInvalidValue);
+    *name = runtime().modules.function(host).entry.c_str();
 }
-CUDART(cudaFuncGetName)(const char** name, const void* host) {
-    return call("cudaFuncGetName", Waits::no, [&] {
-        require(name, cudaErrorInvalidValue);
-        *name = runtime().modules.function(host).entry.c_str();
-    });
-}
-CUDART(cudaFuncGetParamInfo)(const void* host, size_t index, size_t* offset, size_t* bytes) {
-    return call("cudaFuncGetParamInfo", Waits::no, [&] {
-        const Function& f = runtime().modules.function(host);
-        uint32_t total = 0;
-        const auto parameters = sim::lay_out_parameters(f.module->entry(f.entry), total);
-        require(index < parameters.size() && offset, cudaErrorInvalidValue);
-        *offset = parameters[index].offset;
-        if (bytes) *bytes = parameters[index].bytes;
-    });
+void core::cudaFuncGetParamInfo(const void* host, size_t index, size_t* offset, size_t* bytes) {
+    const Function& f = runtime().modules.function(host);
+    uint32_t total = 0;
+    const auto parameters = sim::lay_out_parameters(f.module->entry(f.entry), total);
+    require(index < parameters.size() && offset, cudaErrorInvalidValue);
+    *offset = parameters[index].offset;
+    if (bytes) *bytes = parameters[index].bytes;
 }
 
-CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor)
-(int* blocks, const void* host, int threads, size_t dynamic) {
-    return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", Waits::no, [&] {
-        require(blocks, cudaErrorInvalidValue);
-        *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
-    });
+void core::cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* host, int threads,
+                                                         size_t dynamic) {
+    require(blocks, cudaErrorInvalidValue);
+    *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
 }
-CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)
-(int* blocks, const void* host, int threads, size_t dynamic, unsigned flags) {
-    return call("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", Waits::no, [&] {
-        require(blocks && flags <= 1, cudaErrorInvalidValue);
-        *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
-    });
+void core::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* host,
+                                                                  int threads, size_t dynamic,
+                                                                  unsigned flags) {
+    require(blocks && flags <= 1, cudaErrorInvalidValue);
+    *blocks = int(blocks_of(runtime().modules.function(host), threads, dynamic));
 }
 // The blocks of a cluster are in one GPC. How many multiprocessors each GPC has is not known. We
 // assume that all GPCs have equally many.
-CUDART(cudaOccupancyMaxActiveClusters)
-(int* clusters, const void* host, const LaunchConfig* config) {
-    return call("cudaOccupancyMaxActiveClusters", Waits::no, [&] {
-        require(clusters && config, cudaErrorInvalidValue);
-        KernelWork w;
-        take_attributes(w, config->attrs, config->numAttrs);
-        const model::Gpu& gpu = runtime().gpu;
-        require(gpu.major >= first_with_clusters, cudaErrorNotSupported,
-                "the simulated GPU has no clusters");
-        const Dim& block = config->blockDim;
-        const auto threads = std::max({block.x, block.y, block.z}) > max_threads
-                                 ? max_threads + 1
-                                 : int(block.count());
-        const uint64_t size = w.cluster.count();
-        const uint32_t blocks =
-            blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
-        const uint32_t all = gpu.multiprocessors, gpcs = gpu.gpcs();
-        *clusters = 0;
-        for (uint32_t i = 0; size <= max_cluster_blocks && i < gpcs; ++i)
-            *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
-    });
+void core::cudaOccupancyMaxActiveClusters(int* clusters, const void* host,
+                                          const LaunchConfig* config) {
+    require(clusters && config, cudaErrorInvalidValue);
+    KernelWork w;
+    take_attributes(w, config->attrs, config->numAttrs);
+    const model::Gpu& gpu = runtime().gpu;
+    require(gpu.major >= first_with_clusters, cudaErrorNotSupported,
+            "the simulated GPU has no clusters");
+    const Dim& block = config->blockDim;
+    const auto threads =
+        std::max({block.x, block.y, block.z}) > max_threads ? max_threads + 1 : int(block.count());
+    const uint64_t size = w.cluster.count();
+    const uint32_t blocks =
+        blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
+    const uint32_t all = gpu.multiprocessors, gpcs = gpu.gpcs();
+    *clusters = 0;
+    for (uint32_t i = 0; size <= max_cluster_blocks && i < gpcs; ++i)
+        *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
 }
-CUDART(cudaOccupancyMaxPotentialClusterSize)
-(int* size, const void* host, const LaunchConfig* config) {
-    return call("cudaOccupancyMaxPotentialClusterSize", Waits::no, [&] {
-        require(size && config, cudaErrorInvalidValue);
-        (void)runtime().modules.function(host);
-        *size = runtime().gpu.major >= first_with_clusters ? int(max_cluster_blocks) : 1;
-    });
+void core::cudaOccupancyMaxPotentialClusterSize(int* size, const void* host,
+                                                const LaunchConfig* config) {
+    require(size && config, cudaErrorInvalidValue);
+    (void)runtime().modules.function(host);
+    *size = runtime().gpu.major >= first_with_clusters ? int(max_cluster_blocks) : 1;
 }
-CUDART(cudaOccupancyAvailableDynamicSMemPerBlock)
-(size_t* bytes, const void* host, int blocks, int threads) {
-    return call("cudaOccupancyAvailableDynamicSMemPerBlock", Waits::no, [&] {
-        require(bytes && blocks > 0, cudaErrorInvalidValue);
-        Function& f = runtime().modules.function(host);
-        constexpr size_t unit = 128;
-        size_t fits = 0;
-        for (size_t n = 0; n <= runtime().gpu.max_block_shared_bytes(); n += unit)
-            if (blocks_of(f, threads, n) >= uint32_t(blocks)) fits = n;
-        *bytes = fits;
-    });
+void core::cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* host, int blocks,
+                                                     int threads) {
+    require(bytes && blocks > 0, cudaErrorInvalidValue);
+    Function& f = runtime().modules.function(host);
+    constexpr size_t unit = 128;
+    size_t fits = 0;
+    for (size_t n = 0; n <= runtime().gpu.max_block_shared_bytes(); n += unit)
+        if (blocks_of(f, threads, n) >= uint32_t(blocks)) fits = n;
+    *bytes = fits;
 }
 
 }  // namespace coalesce::cudart

@@ -80,68 +80,57 @@ void launch_on(const void* host, Dim grid, Dim block, void** arguments, size_t s
 
 }  // namespace
 
-CUDART(cudaLaunchKernel)(const void* f, Dim grid, Dim block, void** args, size_t shared, Stream s) {
-    return call("cudaLaunchKernel", Waits::no,
-                [&] { launch_on(f, grid, block, args, shared, s, false); });
+void core::cudaLaunchKernel(const void* f, Dim grid, Dim block, void** args, size_t shared,
+                            Stream s) {
+    launch_on(f, grid, block, args, shared, s, false);
 }
 
-CUDART(__cudaLaunchKernel)
-(const void* f, Dim grid, Dim block, void** args, size_t shared, Stream s) {
-    return call("cudaLaunchKernel", Waits::no,
-                [&] { launch_on(f, grid, block, args, shared, s, false); });
+void core::__cudaLaunchKernel(const void* f, Dim grid, Dim block, void** args, size_t shared,
+                              Stream s) {
+    launch_on(f, grid, block, args, shared, s, false);
 }
 
-CUDART(cudaLaunchCooperativeKernel)
-(const void* f, Dim grid, Dim block, void** args, size_t shared, Stream s) {
-    return call("cudaLaunchCooperativeKernel", Waits::no,
-                [&] { launch_on(f, grid, block, args, shared, s, true); });
+void core::cudaLaunchCooperativeKernel(const void* f, Dim grid, Dim block, void** args,
+                                       size_t shared, Stream s) {
+    launch_on(f, grid, block, args, shared, s, true);
 }
 
-CUDART(cudaLaunchKernelExC)(const LaunchConfig* c, const void* f, void** args) {
-    return call("cudaLaunchKernelExC", Waits::no, [&] {
-        require(c, cudaErrorInvalidValue);
-        launch_with(kernel_work(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes), c->attrs,
-                    c->numAttrs, c->stream);
-    });
+void core::cudaLaunchKernelExC(const LaunchConfig* c, const void* f, void** args) {
+    require(c, cudaErrorInvalidValue);
+    launch_with(kernel_work(f, c->gridDim, c->blockDim, args, c->dynamicSmemBytes), c->attrs,
+                c->numAttrs, c->stream);
 }
 
-CUDART(__cudaGetKernel)(const void** kernel, const void* host) {
+EXPORTED Error __cudaGetKernel(const void** kernel, const void* host) {
     // A module is read only at its first use, so there may be no object for the kernel yet.
     // Therefore the handle of a kernel is the address of its host function.
     *kernel = host;
     return cudaSuccess;
 }
 
-CUDART(cudaGetKernel)(const void** kernel, const void* host) {
-    return call("cudaGetKernel", Waits::no, [&] {
-        runtime().modules.function(host);
-        *kernel = host;
-    });
+void core::cudaGetKernel(const void** kernel, const void* host) {
+    runtime().modules.function(host);
+    *kernel = host;
 }
 
-CUDART(cudaGetFuncBySymbol)(const void** function, const void* host) {
-    return call("cudaGetFuncBySymbol", Waits::no, [&] {
-        runtime().modules.function(host);
-        *function = host;
-    });
+void core::cudaGetFuncBySymbol(const void** function, const void* host) {
+    runtime().modules.function(host);
+    *function = host;
 }
 
-CUDART(cudaLaunchHostFunc)(Stream stream, HostFunction function, void* data) {
-    return call("cudaLaunchHostFunc", Waits::no, [&] {
-        require(function, cudaErrorInvalidValue);
-        HostWork w;
-        w.function = function, w.data = data;
-        submit(w, stream);
-    });
+void core::cudaLaunchHostFunc(Stream stream, HostFunction function, void* data) {
+    require(function, cudaErrorInvalidValue);
+    HostWork w;
+    w.function = function, w.data = data;
+    submit(w, stream);
 }
 
-CUDART(cudaStreamAddCallback)(Stream stream, StreamCallback callback, void* data, unsigned flags) {
-    return call("cudaStreamAddCallback", Waits::no, [&] {
-        require(callback && flags == 0, cudaErrorInvalidValue);
-        HostWork w;
-        w.callback = callback, w.data = data, w.stream = stream;
-        submit(w, stream);
-    });
+void core::cudaStreamAddCallback(Stream stream, StreamCallback callback, void* data,
+                                 unsigned flags) {
+    require(callback && flags == 0, cudaErrorInvalidValue);
+    HostWork w;
+    w.callback = callback, w.data = data, w.stream = stream;
+    submit(w, stream);
 }
 
 }  // namespace coalesce::cudart

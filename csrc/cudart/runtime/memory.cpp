@@ -13,168 +13,133 @@ namespace {
 // bytes.
 constexpr size_t pitch_unit = 512;
 
-void* allocated(size_t bytes, Kind kind, const char* function, unsigned flags = 0) {
+void* allocated(size_t bytes, Kind kind, unsigned flags = 0) {
     if (bytes == 0) return nullptr;
-    return reinterpret_cast<void*>(runtime().memory.allocate(bytes, kind, function, flags).address);
+    return reinterpret_cast<void*>(runtime().memory.allocate(bytes, kind, flags).address);
 }
 
-void free_device(void* pointer, const char* function) {
-    if (pointer) runtime().memory.free(reinterpret_cast<uint64_t>(pointer), false, function);
+void free_device(void* pointer) {
+    if (pointer) runtime().memory.free(reinterpret_cast<uint64_t>(pointer), false);
 }
 
 }  // namespace
 
-CUDART(cudaMalloc)(void** pointer, size_t bytes) {
-    return call("cudaMalloc", Waits::yes, [&] {
-        require(pointer, cudaErrorInvalidValue);
-        *pointer = nullptr;
-        *pointer = allocated(bytes, Kind::device, "cudaMalloc");
-    });
+void core::cudaMalloc(void** pointer, size_t bytes) {
+    require(pointer, cudaErrorInvalidValue);
+    *pointer = nullptr;
+    *pointer = allocated(bytes, Kind::device);
 }
 
-CUDART(cudaFree)(void* pointer) {
-    return call("cudaFree", Waits::yes, [&] { free_device(pointer, "cudaFree"); });
+void core::cudaFree(void* pointer) { free_device(pointer); }
+
+void core::cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
+    require(pointer && bytes && (flags == 1 || flags == 2), cudaErrorInvalidValue);
+    *pointer = allocated(bytes, Kind::managed, flags);
 }
 
-CUDART(cudaMallocManaged)(void** pointer, size_t bytes, unsigned flags) {
-    return call("cudaMallocManaged", Waits::yes, [&] {
-        require(pointer && bytes && (flags == 1 || flags == 2), cudaErrorInvalidValue);
-        *pointer = allocated(bytes, Kind::managed, "cudaMallocManaged", flags);
-    });
+void core::cudaMallocHost(void** pointer, size_t bytes) {
+    require(pointer, cudaErrorInvalidValue);
+    *pointer = allocated(bytes, Kind::pinned);
 }
 
-CUDART(cudaMallocHost)(void** pointer, size_t bytes) {
-    return call("cudaMallocHost", Waits::yes, [&] {
-        require(pointer, cudaErrorInvalidValue);
-        *pointer = allocated(bytes, Kind::pinned, "cudaMallocHost");
-    });
+void core::cudaHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+    require(pointer && flags < 8, cudaErrorInvalidValue);
+    *pointer = allocated(bytes, Kind::pinned, flags);
 }
 
-CUDART(cudaHostAlloc)(void** pointer, size_t bytes, unsigned flags) {
-    return call("cudaHostAlloc", Waits::yes, [&] {
-        require(pointer && flags < 8, cudaErrorInvalidValue);
-        *pointer = allocated(bytes, Kind::pinned, "cudaHostAlloc", flags);
-    });
+void core::cudaFreeHost(void* pointer) {
+    if (pointer) runtime().memory.free(reinterpret_cast<uint64_t>(pointer), true);
 }
 
-CUDART(cudaFreeHost)(void* pointer) {
-    return call("cudaFreeHost", Waits::yes, [&] {
-        if (pointer)
-            runtime().memory.free(reinterpret_cast<uint64_t>(pointer), true, "cudaFreeHost");
-    });
+void core::cudaHostRegister(void* pointer, size_t bytes, unsigned flags) {
+    require(pointer && bytes, cudaErrorInvalidValue);
+    Memory& memory = runtime().memory;
+    require(!memory.find(pointer), cudaErrorHostMemoryAlreadyRegistered);
+    Allocation a;
+    a.address = reinterpret_cast<uint64_t>(pointer);
+    a.bytes = bytes;
+    a.host = static_cast<std::byte*>(pointer);
+    a.kind = Kind::registered;
+    a.flags = flags;
+    a.function = "cudaHostRegister";
+    a.name = "memory of cudaHostRegister";
+    a.caller = caller();
+    memory.add(std::move(a));
 }
 
-CUDART(cudaHostRegister)(void* pointer, size_t bytes, unsigned flags) {
-    return call("cudaHostRegister", Waits::yes, [&] {
-        require(pointer && bytes, cudaErrorInvalidValue);
-        Memory& memory = runtime().memory;
-        require(!memory.find(pointer), cudaErrorHostMemoryAlreadyRegistered);
-        Allocation a;
-        a.address = reinterpret_cast<uint64_t>(pointer);
-        a.bytes = bytes;
-        a.host = static_cast<std::byte*>(pointer);
-        a.kind = Kind::registered;
-        a.flags = flags;
-        a.function = "cudaHostRegister";
-        a.name = "memory of cudaHostRegister";
-        a.caller = caller();
-        memory.add(std::move(a));
-    });
+void core::cudaHostUnregister(void* pointer) {
+    Memory& memory = runtime().memory;
+    const Allocation* const a = memory.find(pointer);
+    require(a && a->kind == Kind::registered && a->host == pointer,
+            cudaErrorHostMemoryNotRegistered);
+    memory.remove(a->address);
 }
 
-CUDART(cudaHostUnregister)(void* pointer) {
-    return call("cudaHostUnregister", Waits::yes, [&] {
-        Memory& memory = runtime().memory;
-        const Allocation* const a = memory.find(pointer);
-        require(a && a->kind == Kind::registered && a->host == pointer,
-                cudaErrorHostMemoryNotRegistered);
-        memory.remove(a->address);
-    });
+void core::cudaHostGetDevicePointer(void** device, void* host, unsigned flags) {
+    const Allocation* const a = runtime().memory.find(host);
+    require(device && flags == 0 && a && a->readable_by_host(), cudaErrorInvalidValue);
+    *device = host;
 }
 
-CUDART(cudaHostGetDevicePointer)(void** device, void* host, unsigned flags) {
-    return call("cudaHostGetDevicePointer", Waits::no, [&] {
-        const Allocation* const a = runtime().memory.find(host);
-        require(device && flags == 0 && a && a->readable_by_host(), cudaErrorInvalidValue);
-        *device = host;
-    });
+void core::cudaHostGetFlags(unsigned* flags, void* host) {
+    const Allocation* const a = runtime().memory.find(host);
+    require(flags && a && a->kind == Kind::pinned, cudaErrorInvalidValue);
+    *flags = a->flags | 2;  // all pinned memory is mapped
 }
 
-CUDART(cudaHostGetFlags)(unsigned* flags, void* host) {
-    return call("cudaHostGetFlags", Waits::no, [&] {
-        const Allocation* const a = runtime().memory.find(host);
-        require(flags && a && a->kind == Kind::pinned, cudaErrorInvalidValue);
-        *flags = a->flags | 2;  // all pinned memory is mapped
-    });
+void core::cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+    require(pointer && pitch && width <= SIZE_MAX - pitch_unit, cudaErrorInvalidValue);
+    *pitch = round_up(width, pitch_unit);
+    // As on a GPU, a product of more than 64 bits wraps around, and the call succeeds.
+    *pointer = allocated(*pitch * height, Kind::device);
 }
 
-CUDART(cudaMallocPitch)(void** pointer, size_t* pitch, size_t width, size_t height) {
-    return call("cudaMallocPitch", Waits::yes, [&] {
-        require(pointer && pitch && width <= SIZE_MAX - pitch_unit, cudaErrorInvalidValue);
-        *pitch = round_up(width, pitch_unit);
-        // As on a GPU, a product of more than 64 bits wraps around, and the call succeeds.
-        *pointer = allocated(*pitch * height, Kind::device, "cudaMallocPitch");
-    });
+void core::cudaMalloc3D(PitchedPointer* pointer, Extent extent) {
+    require(pointer && extent.width <= SIZE_MAX - pitch_unit, cudaErrorInvalidValue);
+    const size_t pitch = round_up(extent.width, pitch_unit);
+    size_t bytes = 0;
+    require(!__builtin_mul_overflow(pitch, extent.height, &bytes) &&
+                !__builtin_mul_overflow(bytes, extent.depth, &bytes),
+            cudaErrorInvalidValue, "the extent of cudaMalloc3D() is larger than any memory");
+    *pointer = {allocated(bytes, Kind::device), pitch, extent.width, extent.height};
 }
 
-CUDART(cudaMalloc3D)(PitchedPointer* pointer, Extent extent) {
-    return call("cudaMalloc3D", Waits::yes, [&] {
-        require(pointer && extent.width <= SIZE_MAX - pitch_unit, cudaErrorInvalidValue);
-        const size_t pitch = round_up(extent.width, pitch_unit);
-        size_t bytes = 0;
-        require(!__builtin_mul_overflow(pitch, extent.height, &bytes) &&
-                    !__builtin_mul_overflow(bytes, extent.depth, &bytes),
-                cudaErrorInvalidValue, "the extent of cudaMalloc3D() is larger than any memory");
-        *pointer = {allocated(bytes, Kind::device, "cudaMalloc3D"), pitch, extent.width,
-                    extent.height};
-    });
+void core::cudaMemGetInfo(size_t* free, size_t* total) {
+    require(free && total, cudaErrorInvalidValue);
+    const Memory& memory = runtime().memory;
+    *total = memory.total();
+    *free = *total - std::min<uint64_t>(*total, memory.used());
 }
 
-CUDART(cudaMemGetInfo)(size_t* free, size_t* total) {
-    return call("cudaMemGetInfo", Waits::no, [&] {
-        require(free && total, cudaErrorInvalidValue);
-        const Memory& memory = runtime().memory;
-        *total = memory.total();
-        *free = *total - std::min<uint64_t>(*total, memory.used());
-    });
-}
-
-CUDART(cudaPointerGetAttributes)(PointerAttributes* attributes, const void* pointer) {
-    return call("cudaPointerGetAttributes", Waits::no, [&] {
-        require(attributes, cudaErrorInvalidValue);
-        *attributes = {};
-        attributes->device = -2;
-        const Allocation* const a = runtime().memory.find(pointer);
-        auto* const same = const_cast<void*>(pointer);
-        if (!a) {
-            attributes->hostPointer =
-                in_arena(reinterpret_cast<uint64_t>(pointer)) ? nullptr : same;
-            return;
-        }
-        const bool managed = a->kind == Kind::managed;
-        attributes->device = 0;
-        attributes->type = managed                 ? MemoryType::managed
-                           : a->readable_by_host() ? MemoryType::host
-                                                   : MemoryType::device;
-        attributes->devicePointer = same;
-        attributes->hostPointer = a->readable_by_host() ? same : nullptr;
-    });
+void core::cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+    require(attributes, cudaErrorInvalidValue);
+    *attributes = {};
+    attributes->device = -2;
+    const Allocation* const a = runtime().memory.find(pointer);
+    auto* const same = const_cast<void*>(pointer);
+    if (!a) {
+        attributes->hostPointer = in_arena(reinterpret_cast<uint64_t>(pointer)) ? nullptr : same;
+        return;
+    }
+    const bool managed = a->kind == Kind::managed;
+    attributes->device = 0;
+    attributes->type = managed                 ? MemoryType::managed
+                       : a->readable_by_host() ? MemoryType::host
+                                               : MemoryType::device;
+    attributes->devicePointer = same;
+    attributes->hostPointer = a->readable_by_host() ? same : nullptr;
 }
 
 // Allocates or frees memory in the order of a stream. The simulator does this immediately.
-CUDART(cudaMallocAsync)(void** pointer, size_t bytes, Stream stream) {
-    return call("cudaMallocAsync", Waits::no, [&] {
-        require(pointer, cudaErrorInvalidValue);
-        runtime().streams.stream(stream);
-        *pointer = allocated(bytes, Kind::device, "cudaMallocAsync");
-    });
+void core::cudaMallocAsync(void** pointer, size_t bytes, Stream stream) {
+    require(pointer, cudaErrorInvalidValue);
+    runtime().streams.stream(stream);
+    *pointer = allocated(bytes, Kind::device);
 }
 
-CUDART(cudaFreeAsync)(void* pointer, Stream stream) {
-    return call("cudaFreeAsync", Waits::no, [&] {
-        runtime().streams.stream(stream);
-        free_device(pointer, "cudaFreeAsync");
-    });
+void core::cudaFreeAsync(void* pointer, Stream stream) {
+    runtime().streams.stream(stream);
+    free_device(pointer);
 }
 
 // The following functions give advice on managed memory, or move it to a device. The host and the
@@ -191,26 +156,20 @@ void check_managed(const void* pointer, size_t count) {
 
 }  // namespace
 
-CUDART(cudaMemPrefetchAsync)(const void* p, size_t count, MemoryLocation, unsigned, Stream s) {
-    return call("cudaMemPrefetchAsync", Waits::no, [&] {
-        check_managed(p, count);
-        runtime().streams.stream(s);
-    });
+void core::cudaMemPrefetchAsync(const void* p, size_t count, MemoryLocation, unsigned, Stream s) {
+    check_managed(p, count);
+    runtime().streams.stream(s);
 }
 
-CUDART(cudaMemAdvise)(const void* p, size_t count, int advice, MemoryLocation) {
-    return call("cudaMemAdvise", Waits::no, [&] {
-        check_managed(p, count);
-        require(advice >= 1 && advice <= 6, cudaErrorInvalidValue);
-    });
+void core::cudaMemAdvise(const void* p, size_t count, int advice, MemoryLocation) {
+    check_managed(p, count);
+    require(advice >= 1 && advice <= 6, cudaErrorInvalidValue);
 }
 
-CUDART(cudaStreamAttachMemAsync)(Stream s, void* p, size_t length, unsigned flags) {
-    return call("cudaStreamAttachMemAsync", Waits::no, [&] {
-        runtime().streams.stream(s);
-        check_managed(p, length);
-        require(flags == 1 || flags == 2 || flags == 4, cudaErrorInvalidValue);
-    });
+void core::cudaStreamAttachMemAsync(Stream s, void* p, size_t length, unsigned flags) {
+    runtime().streams.stream(s);
+    check_managed(p, length);
+    require(flags == 1 || flags == 2 || flags == 4, cudaErrorInvalidValue);
 }
 
 }  // namespace coalesce::cudart

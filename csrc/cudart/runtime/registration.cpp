@@ -29,58 +29,57 @@ thread_local void* configured_from = nullptr;
 
 void* launched_from() { return configured_from; }
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
-
-EXPORT void** __cudaRegisterFatBinary(const void* wrapper) {
-    const std::lock_guard guard(detail::lock());
+EXPORTED void** __cudaRegisterFatBinary(const void* wrapper) {
+    const std::lock_guard guard(runtime().lock);
     const auto* const container = static_cast<const Wrapper*>(wrapper)->container;
     const size_t bytes = container_bytes({container, 16});
     return reinterpret_cast<void**>(runtime().modules.add({container, bytes}));
 }
 
-EXPORT void __cudaRegisterFatBinaryEnd(void** handle) {
-    const std::lock_guard guard(detail::lock());
+EXPORTED void __cudaRegisterFatBinaryEnd(void** handle) {
+    const std::lock_guard guard(runtime().lock);
     try {
         runtime().modules.place_managed(reinterpret_cast<ModuleRecord*>(handle));
     } catch (const Failure&) {  // the first use of the module returns the error
     }
 }
 
-EXPORT char __cudaInitModule(void**) { return 1; }
+EXPORTED char __cudaInitModule(void**) { return 1; }
 
-EXPORT void __cudaUnregisterFatBinary(void**) {
+EXPORTED void __cudaUnregisterFatBinary(void**) {
     // This is called when the process ends or a library is closed. The module is kept, because the
     // report may name its kernels and variables.
 }
 
-EXPORT void __cudaRegisterFunction(void** handle, const void* host, char*, const char* entry, int,
-                                   void*, void*, void*, void*, int*) {
-    const std::lock_guard guard(detail::lock());
+EXPORTED void __cudaRegisterFunction(void** handle, const void* host, char*, const char* entry, int,
+                                     void*, void*, void*, void*, int*) {
+    const std::lock_guard guard(runtime().lock);
     runtime().modules.add_function(reinterpret_cast<ModuleRecord*>(handle), host, entry);
 }
 
-EXPORT void __cudaRegisterVar(void** handle, const void* host, char*, const char* name, int,
-                              size_t bytes, int, int) {
-    const std::lock_guard guard(detail::lock());
+EXPORTED void __cudaRegisterVar(void** handle, const void* host, char*, const char* name, int,
+                                size_t bytes, int, int) {
+    const std::lock_guard guard(runtime().lock);
     runtime().modules.add_variable(reinterpret_cast<ModuleRecord*>(handle), host, name, bytes,
                                    nullptr);
 }
 
-EXPORT void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int,
-                                     size_t bytes, int, int) {
-    const std::lock_guard guard(detail::lock());
+EXPORTED void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int,
+                                       size_t bytes, int, int) {
+    const std::lock_guard guard(runtime().lock);
     runtime().modules.add_variable(reinterpret_cast<ModuleRecord*>(handle), host, name, bytes,
                                    host);
 }
 
-EXPORT unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes,
-                                            Stream stream) {
+EXPORTED unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes,
+                                              Stream stream) {
     configured_from = __builtin_return_address(0);
     configurations().push_back({grid, block, shared_bytes, stream});
     return 0;
 }
 
-CUDART(__cudaPopCallConfiguration)(Dim* grid, Dim* block, size_t* shared_bytes, void* stream) {
+EXPORTED Error __cudaPopCallConfiguration(Dim* grid, Dim* block, size_t* shared_bytes,
+                                          void* stream) {
     if (configurations().empty()) return cudaErrorMissingConfiguration;
     const Configuration& c = configurations().back();
     *grid = c.grid, *block = c.block, *shared_bytes = c.shared_bytes;

@@ -101,53 +101,31 @@ void wait_event(Stream s, Event handle, unsigned flags) {
 
 }  // namespace
 
-// Registers a graph that the program owns. api_graph.cpp defines this function.
-Graph keep_graph(std::shared_ptr<GraphRecord> graph);
-std::shared_ptr<GraphRecord> kept_graph(Graph graph);
-
-CUDART(cudaStreamCreate)(Stream* s) {
-    return call("cudaStreamCreate", Waits::no, [&] {
-        require(s, cudaErrorInvalidValue);
-        *s = created(0, 0);
-    });
+void core::cudaStreamCreate(Stream* s) {
+    require(s, cudaErrorInvalidValue);
+    *s = created(0, 0);
 }
-CUDART(cudaStreamCreateWithFlags)(Stream* s, unsigned flags) {
-    return call("cudaStreamCreateWithFlags", Waits::no, [&] {
-        require(s, cudaErrorInvalidValue);
-        *s = created(flags, 0);
-    });
+void core::cudaStreamCreateWithFlags(Stream* s, unsigned flags) {
+    require(s, cudaErrorInvalidValue);
+    *s = created(flags, 0);
 }
-CUDART(cudaStreamCreateWithPriority)(Stream* s, unsigned flags, int priority) {
-    return call("cudaStreamCreateWithPriority", Waits::no, [&] {
-        require(s, cudaErrorInvalidValue);
-        *s = created(flags, priority);
-    });
+void core::cudaStreamCreateWithPriority(Stream* s, unsigned flags, int priority) {
+    require(s, cudaErrorInvalidValue);
+    *s = created(flags, priority);
 }
-CUDART(cudaStreamDestroy)(Stream s) {
-    return call("cudaStreamDestroy", Waits::no, [&] { runtime().streams.destroy(s); });
+void core::cudaStreamDestroy(Stream s) { runtime().streams.destroy(s); }
+void core::cudaStreamSynchronize(Stream s) { refuse_capture(runtime().streams.stream(s)); }
+void core::cudaStreamQuery(Stream s) { refuse_capture(runtime().streams.stream(s)); }
+void core::cudaStreamWaitEvent(Stream s, Event event, unsigned flags) {
+    wait_event(s, event, flags);
 }
-CUDART(cudaStreamSynchronize)(Stream s) {
-    return call("cudaStreamSynchronize", Waits::yes,
-                [&] { refuse_capture(runtime().streams.stream(s)); });
+void core::cudaStreamGetPriority(Stream s, int* priority) {
+    require(priority, cudaErrorInvalidValue);
+    *priority = runtime().streams.stream(s).priority;
 }
-CUDART(cudaStreamQuery)(Stream s) {
-    return call("cudaStreamQuery", Waits::yes,
-                [&] { refuse_capture(runtime().streams.stream(s)); });
-}
-CUDART(cudaStreamWaitEvent)(Stream s, Event event, unsigned flags) {
-    return call("cudaStreamWaitEvent", Waits::no, [&] { wait_event(s, event, flags); });
-}
-CUDART(cudaStreamGetPriority)(Stream s, int* priority) {
-    return call("cudaStreamGetPriority", Waits::no, [&] {
-        require(priority, cudaErrorInvalidValue);
-        *priority = runtime().streams.stream(s).priority;
-    });
-}
-CUDART(cudaStreamGetFlags)(Stream s, unsigned* flags) {
-    return call("cudaStreamGetFlags", Waits::no, [&] {
-        require(flags, cudaErrorInvalidValue);
-        *flags = runtime().streams.stream(s).flags;
-    });
+void core::cudaStreamGetFlags(Stream s, unsigned* flags) {
+    require(flags, cudaErrorInvalidValue);
+    *flags = runtime().streams.stream(s).flags;
 }
 // Attributes of streams. Most of them are hints that change only the time on a GPU; the model of
 // time ignores them. The priority is stored, as by cudaStreamCreateWithPriority().
@@ -165,192 +143,151 @@ void check_attribute(int number) {
 
 }  // namespace
 
-CUDART(cudaStreamSetAttribute)(Stream s, int number, const StreamAttribute* value) {
-    return call("cudaStreamSetAttribute", Waits::no, [&] {
-        StreamRecord& stream = runtime().streams.stream(s);
-        check_attribute(number);
-        require(value, cudaErrorInvalidValue);
-        if (number == access_policy)
-            print_once(
-                "coalesce: the access policy of a stream (persisting L2 accesses) is not "
-                "modelled");
-        if (number == priority_attribute) {
-            int priority = 0;
-            std::memcpy(&priority, value, sizeof priority);
-            stream.priority = std::clamp(priority, highest_priority, lowest_priority);
-        }
-        stream.attributes[number] = *value;
-    });
+void core::cudaStreamSetAttribute(Stream s, int number, const StreamAttribute* value) {
+    StreamRecord& stream = runtime().streams.stream(s);
+    check_attribute(number);
+    require(value, cudaErrorInvalidValue);
+    if (number == access_policy)
+        print_once(
+            "coalesce: the access policy of a stream (persisting L2 accesses) is not "
+            "modelled");
+    if (number == priority_attribute) {
+        int priority = 0;
+        std::memcpy(&priority, value, sizeof priority);
+        stream.priority = std::clamp(priority, highest_priority, lowest_priority);
+    }
+    stream.attributes[number] = *value;
 }
-CUDART(cudaStreamGetAttribute)(Stream s, int number, StreamAttribute* value) {
-    return call("cudaStreamGetAttribute", Waits::no, [&] {
-        const StreamRecord& stream = runtime().streams.stream(s);
-        check_attribute(number);
-        require(value, cudaErrorInvalidValue);
-        const auto known = stream.attributes.find(number);
-        *value = known == stream.attributes.end() ? StreamAttribute{} : known->second;
-        if (number == priority_attribute)
-            std::memcpy(value, &stream.priority, sizeof stream.priority);
-    });
+void core::cudaStreamGetAttribute(Stream s, int number, StreamAttribute* value) {
+    const StreamRecord& stream = runtime().streams.stream(s);
+    check_attribute(number);
+    require(value, cudaErrorInvalidValue);
+    const auto known = stream.attributes.find(number);
+    *value = known == stream.attributes.end() ? StreamAttribute{} : known->second;
+    if (number == priority_attribute) std::memcpy(value, &stream.priority, sizeof stream.priority);
 }
-CUDART(cudaStreamCopyAttributes)(Stream to, Stream from) {
-    return call("cudaStreamCopyAttributes", Waits::no, [&] {
-        runtime().streams.stream(to).attributes = runtime().streams.stream(from).attributes;
-    });
+void core::cudaStreamCopyAttributes(Stream to, Stream from) {
+    runtime().streams.stream(to).attributes = runtime().streams.stream(from).attributes;
 }
 // Persisting accesses are not modelled, so there is nothing to reset.
-CUDART(cudaCtxResetPersistingL2Cache)() {
-    return call("cudaCtxResetPersistingL2Cache", Waits::no, [] {});
+void core::cudaCtxResetPersistingL2Cache() {}
+
+void core::cudaStreamGetId(Stream s, unsigned long long* id) {
+    require(id, cudaErrorInvalidValue);
+    *id = runtime().streams.stream(s).id;
+}
+void core::cudaStreamGetDevice(Stream s, int* device) {
+    require(device, cudaErrorInvalidValue);
+    runtime().streams.stream(s);
+    *device = 0;
+}
+void core::cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    if (least) *least = lowest_priority;
+    if (greatest) *greatest = highest_priority;
 }
 
-CUDART(cudaStreamGetId)(Stream s, unsigned long long* id) {
-    return call("cudaStreamGetId", Waits::no, [&] {
-        require(id, cudaErrorInvalidValue);
-        *id = runtime().streams.stream(s).id;
-    });
+void core::cudaEventCreateWithFlags(Event* event, unsigned flags) {
+    require(event && flags < 8, cudaErrorInvalidValue);
+    require(!(flags & interprocess) || (flags & disable_timing), cudaErrorInvalidValue,
+            "cudaEventInterprocess needs cudaEventDisableTiming");
+    *event = runtime().streams.create_event(flags);
 }
-CUDART(cudaStreamGetDevice)(Stream s, int* device) {
-    return call("cudaStreamGetDevice", Waits::no, [&] {
-        require(device, cudaErrorInvalidValue);
-        runtime().streams.stream(s);
-        *device = 0;
-    });
+void core::cudaEventCreate(Event* event) {
+    require(event, cudaErrorInvalidValue);
+    *event = runtime().streams.create_event(0);
 }
-CUDART(cudaDeviceGetStreamPriorityRange)(int* least, int* greatest) {
-    return call("cudaDeviceGetStreamPriorityRange", Waits::no, [&] {
-        if (least) *least = lowest_priority;
-        if (greatest) *greatest = highest_priority;
-    });
+void core::cudaEventDestroy(Event event) { runtime().streams.destroy(event); }
+void core::cudaEventRecord(Event event, Stream s) { record(event, s, 0); }
+void core::cudaEventRecordWithFlags(Event event, Stream s, unsigned flags) {
+    record(event, s, flags);
 }
-
-CUDART(cudaEventCreateWithFlags)(Event* event, unsigned flags) {
-    return call("cudaEventCreateWithFlags", Waits::no, [&] {
-        require(event && flags < 8, cudaErrorInvalidValue);
-        require(!(flags & interprocess) || (flags & disable_timing), cudaErrorInvalidValue,
-                "cudaEventInterprocess needs cudaEventDisableTiming");
-        *event = runtime().streams.create_event(flags);
-    });
+void core::cudaEventSynchronize(Event event) {
+    require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent);
 }
-CUDART(cudaEventCreate)(Event* event) {
-    return call("cudaEventCreate", Waits::no, [&] {
-        require(event, cudaErrorInvalidValue);
-        *event = runtime().streams.create_event(0);
-    });
+void core::cudaEventQuery(Event event) {
+    require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent);
 }
-CUDART(cudaEventDestroy)(Event event) {
-    return call("cudaEventDestroy", Waits::no, [&] { runtime().streams.destroy(event); });
-}
-CUDART(cudaEventRecord)(Event event, Stream s) {
-    return call("cudaEventRecord", Waits::no, [&] { record(event, s, 0); });
-}
-CUDART(cudaEventRecordWithFlags)(Event event, Stream s, unsigned flags) {
-    return call("cudaEventRecordWithFlags", Waits::no, [&] { record(event, s, flags); });
-}
-CUDART(cudaEventSynchronize)(Event event) {
-    return call("cudaEventSynchronize", Waits::yes,
-                [&] { require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent); });
-}
-CUDART(cudaEventQuery)(Event event) {
-    return call("cudaEventQuery", Waits::yes,
-                [&] { require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent); });
-}
-CUDART(cudaEventElapsedTime)(float* ms, Event start, Event end) {
-    return call("cudaEventElapsedTime", Waits::yes, [&] {
-        require(ms, cudaErrorInvalidValue);
-        Runtime& rt = runtime();
-        const EventRecord& a = rt.streams.event(start);
-        const EventRecord& b = rt.streams.event(end);
-        require(a.recorded && b.recorded && !((a.flags | b.flags) & disable_timing),
-                cudaErrorInvalidResourceHandle);
-        print_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
-                   std::string(rt.gpu.title) + ", not measured ones");
-        *ms = float(b.time - a.time);
-    });
+void core::cudaEventElapsedTime(float* ms, Event start, Event end) {
+    require(ms, cudaErrorInvalidValue);
+    Runtime& rt = runtime();
+    const EventRecord& a = rt.streams.event(start);
+    const EventRecord& b = rt.streams.event(end);
+    require(a.recorded && b.recorded && !((a.flags | b.flags) & disable_timing),
+            cudaErrorInvalidResourceHandle);
+    print_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
+               std::string(rt.gpu.title) + ", not measured ones");
+    *ms = float(b.time - a.time);
 }
 
-CUDART(cudaStreamBeginCapture)(Stream s, int mode) {
-    return call("cudaStreamBeginCapture", Waits::no,
-                [&] { begin_capture(s, mode, std::make_shared<GraphRecord>()); });
+void core::cudaStreamBeginCapture(Stream s, int mode) {
+    begin_capture(s, mode, std::make_shared<GraphRecord>());
 }
-CUDART(cudaStreamBeginCaptureToGraph)
-(Stream s, Graph graph, const Node* after, const EdgeData*, size_t count, int mode) {
-    return call("cudaStreamBeginCaptureToGraph", Waits::no, [&] {
-        begin_capture(s, mode, kept_graph(graph));
-        s->last.assign(after, after + count);
-    });
+void core::cudaStreamBeginCaptureToGraph(Stream s, Graph graph, const Node* after, const EdgeData*,
+                                         size_t count, int mode) {
+    begin_capture(s, mode, kept_graph(graph));
+    s->last.assign(after, after + count);
 }
-CUDART(cudaStreamEndCapture)(Stream s, Graph* graph) {
-    return call("cudaStreamEndCapture", Waits::no, [&] {
-        require(graph, cudaErrorInvalidValue);
-        Runtime& rt = runtime();
-        StreamRecord& stream = rt.streams.stream(s);
-        require(stream.capture, cudaErrorIllegalState);
-        require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
-        require(stream.mode == CaptureMode::relaxed || stream.thread == std::this_thread::get_id(),
-                cudaErrorStreamCaptureWrongThread,
-                "another thread began the capture; only the mode cudaStreamCaptureModeRelaxed "
-                "allows this");
-        *graph = nullptr;
-        const bool invalidated = stream.invalidated;
-        const std::shared_ptr<GraphRecord> made = stream.captured;
-        // The stream must have waited for all work of the streams that joined its capture.
-        bool unjoined = false;
-        rt.streams.each([&](StreamRecord& other) {
-            if (other.origin != &stream || &other == &stream) return;
-            for (const Node n : other.last) {
-                const bool used =
-                    std::any_of(made->nodes.begin(), made->nodes.end(), [&](const auto& m) {
-                        return std::find(m->after.begin(), m->after.end(), n) != m->after.end();
-                    });
-                const bool joined =
-                    std::find(stream.last.begin(), stream.last.end(), n) != stream.last.end();
-                unjoined = unjoined || !(used || joined);
-            }
-        });
-        rt.streams.end_capture(stream);
-        require(!invalidated, cudaErrorStreamCaptureInvalidated,
-                "a call that is not allowed during a capture has invalidated the graph");
-        require(!unjoined, cudaErrorStreamCaptureUnjoined,
-                "a stream joined the capture of another stream, and no event joined it back before "
-                "the end");
-        *graph = keep_graph(made);
+void core::cudaStreamEndCapture(Stream s, Graph* graph) {
+    require(graph, cudaErrorInvalidValue);
+    Runtime& rt = runtime();
+    StreamRecord& stream = rt.streams.stream(s);
+    require(stream.capture, cudaErrorIllegalState);
+    require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
+    require(stream.mode == CaptureMode::relaxed || stream.thread == std::this_thread::get_id(),
+            cudaErrorStreamCaptureWrongThread,
+            "another thread began the capture; only the mode cudaStreamCaptureModeRelaxed "
+            "allows this");
+    *graph = nullptr;
+    const bool invalidated = stream.invalidated;
+    const std::shared_ptr<GraphRecord> made = stream.captured;
+    // The stream must have waited for all work of the streams that joined its capture.
+    bool unjoined = false;
+    rt.streams.each([&](StreamRecord& other) {
+        if (other.origin != &stream || &other == &stream) return;
+        for (const Node n : other.last) {
+            const bool used =
+                std::any_of(made->nodes.begin(), made->nodes.end(), [&](const auto& m) {
+                    return std::find(m->after.begin(), m->after.end(), n) != m->after.end();
+                });
+            const bool joined =
+                std::find(stream.last.begin(), stream.last.end(), n) != stream.last.end();
+            unjoined = unjoined || !(used || joined);
+        }
     });
+    rt.streams.end_capture(stream);
+    require(!invalidated, cudaErrorStreamCaptureInvalidated,
+            "a call that is not allowed during a capture has invalidated the graph");
+    require(!unjoined, cudaErrorStreamCaptureUnjoined,
+            "a stream joined the capture of another stream, and no event joined it back before "
+            "the end");
+    *graph = keep_graph(made);
 }
-CUDART(cudaStreamIsCapturing)(Stream s, int* status) {
-    return call("cudaStreamIsCapturing", Waits::no, [&] {
-        require(status, cudaErrorInvalidValue);
-        runtime().streams.refuse_implicit_wait(s);
-        *status = status_of(runtime().streams.stream(s));
-    });
+void core::cudaStreamIsCapturing(Stream s, int* status) {
+    require(status, cudaErrorInvalidValue);
+    runtime().streams.refuse_implicit_wait(s);
+    *status = status_of(runtime().streams.stream(s));
 }
-CUDART(cudaStreamGetCaptureInfo)
-(Stream s, int* status, unsigned long long* id, Graph* graph, const Node** after,
- const EdgeData** edges, size_t* count) {
-    return call("cudaStreamGetCaptureInfo", Waits::no, [&] {
-        StreamRecord& stream = runtime().streams.stream(s);
-        require(status, cudaErrorInvalidValue);
-        *status = status_of(stream);
-        if (id) *id = stream.capture ? stream.origin->id : 0;
-        if (graph) *graph = stream.capture ? keep_graph(stream.captured) : nullptr;
-        if (after) *after = stream.last.data();
-        if (edges) *edges = nullptr;
-        if (count) *count = stream.last.size();
-    });
+void core::cudaStreamGetCaptureInfo(Stream s, int* status, unsigned long long* id, Graph* graph,
+                                    const Node** after, const EdgeData** edges, size_t* count) {
+    StreamRecord& stream = runtime().streams.stream(s);
+    require(status, cudaErrorInvalidValue);
+    *status = status_of(stream);
+    if (id) *id = stream.capture ? stream.origin->id : 0;
+    if (graph) *graph = stream.capture ? keep_graph(stream.captured) : nullptr;
+    if (after) *after = stream.last.data();
+    if (edges) *edges = nullptr;
+    if (count) *count = stream.last.size();
 }
-CUDART(cudaStreamUpdateCaptureDependencies)
-(Stream s, Node* after, const EdgeData*, size_t count, unsigned flags) {
-    return call("cudaStreamUpdateCaptureDependencies", Waits::no, [&] {
-        StreamRecord& stream = runtime().streams.stream(s);
-        require(stream.capture, cudaErrorIllegalState);
-        if (flags == 1) stream.last.clear();  // replaces the dependencies instead of adding to them
-        stream.last.insert(stream.last.end(), after, after + count);
-    });
+void core::cudaStreamUpdateCaptureDependencies(Stream s, Node* after, const EdgeData*, size_t count,
+                                               unsigned flags) {
+    StreamRecord& stream = runtime().streams.stream(s);
+    require(stream.capture, cudaErrorIllegalState);
+    if (flags == 1) stream.last.clear();  // replaces the dependencies instead of adding to them
+    stream.last.insert(stream.last.end(), after, after + count);
 }
-CUDART(cudaThreadExchangeStreamCaptureMode)(int* mode) {
-    return call("cudaThreadExchangeStreamCaptureMode", Waits::no, [&] {
-        require(mode && *mode >= 0 && *mode <= 2, cudaErrorInvalidValue);
-        *mode = int(Streams::exchange_mode(CaptureMode(*mode)));
-    });
+void core::cudaThreadExchangeStreamCaptureMode(int* mode) {
+    require(mode && *mode >= 0 && *mode <= 2, cudaErrorInvalidValue);
+    *mode = int(Streams::exchange_mode(CaptureMode(*mode)));
 }
 
 }  // namespace coalesce::cudart

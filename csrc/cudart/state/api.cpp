@@ -13,13 +13,13 @@ namespace coalesce::cudart {
 namespace {
 
 thread_local Error last_error = cudaSuccess;
+// The function that the program has called, and where.
+thread_local const ApiFunction* current_function = nullptr;
 thread_local void* current_caller = nullptr;
 // True if a launch with <<<...>>> failed and the program has not called cudaGetLastError() since.
 // Such a launch returns no error code, so this call is the only way to notice the error.
 thread_local bool has_unread_error = false;
 thread_local void* unread_error_caller = nullptr;
-// The driver's function that the program has called; null if there is none.
-thread_local const char* driver_function = nullptr;
 // The program's function that is running is part of the work of a stream.
 thread_local bool in_work = false;
 
@@ -36,11 +36,131 @@ void watch_process() {
     pthread_atfork(nullptr, nullptr, [] { lost = cudaErrorInitializationError; });
 }
 
+// Returns the error of every call in a process that cannot use the GPU any more, or cudaSuccess.
+// The process is ending (main() has returned, or exit() was called), or it is a child that was
+// forked after its parent had used the GPU. Or the caller is the work of a stream (ProgramCall).
+Error process_error() {
+    watch_process();
+    const Error error = lost ? lost : in_work ? cudaErrorNotPermitted : cudaSuccess;
+    if (error) last_error = error;
+    return error;
+}
+
+// Returns the permanent error, if there is one.
+Error permanent_error(const ApiFunction& f) {
+    Runtime& rt = runtime();
+    rt.memory.guard_unwaited(false);
+    if (f.has(traits::waits | traits::resets)) rt.waited();
+    if (f.has(traits::resets)) rt.fault = cudaSuccess;
+    if (!rt.fault) return cudaSuccess;
+    if (f.has(traits::waits)) rt.fault_returned = true;
+    return rt.fault_returned ? rt.fault : cudaSuccess;
+}
+
+void require_initialization() {
+    require(runtime().contexts.initialized, cudaErrorInitializationError,
+            "cuInit() was not called before");
+}
+
+// Prepares the context. Functions of the runtime API make one current.
+void enter_context(const ApiFunction& f) {
+    if (!f.driver) return runtime().contexts.enter_runtime(!f.has(traits::no_context));
+    if (f.has(traits::no_init)) return;
+    f.has(traits::no_context) ? require_initialization() : require_context();
+}
+
+// Runs the body and translates its exceptions.
+Failure outcome_of(const ApiFunction& f, const Body& body) noexcept {
+    try {
+        if (!f.driver) enter_context(f);
+        if (const Error error = permanent_error(f)) return {error};
+        if (f.driver) enter_context(f);
+        if (f.has(traits::waits)) runtime().streams.refuse_in_capture();
+        body();
+        return {cudaSuccess};
+    } catch (const Failure& failure) {
+        return failure;
+    } catch (const std::bad_alloc&) {
+        return {cudaErrorMemoryAllocation};
+    } catch (const std::exception& e) {
+        print_once("coalesce: " + std::string(f.name) + "(): " + e.what());
+        const bool unsupported = dynamic_cast<const UnsupportedInstruction*>(&e) != nullptr;
+        return {unsupported ? cudaErrorNotSupported : cudaErrorUnknown};
+    }
+}
+
+// Stores and reports the error of a function of the runtime API.
+void finish_runtime(const ApiFunction& f, const Failure& failure) {
+    const auto& [error, mistake] = failure;
+    // cudaErrorNotReady is a normal answer. cudaGetLastError() does not return it.
+    if (error != cudaErrorNotReady) last_error = error;
+    Runtime& rt = runtime();
+    if (f.has(traits::launches)) {
+        has_unread_error = true;
+        unread_error_caller = launched_from() ? launched_from() : current_caller;
+        rt.unread_error_mistake = mistake;
+        if (!mistake.empty()) print_once("coalesce: " + mistake);
+    } else if (!mistake.empty() && rt.settings.check) {
+        rt.report.add_mistake("wrong call", mistake, current_caller);
+    }
+}
+
+void finish_driver(const ApiFunction& f, const Failure& failure) {
+    if (failure.mistake.empty()) return;
+    Runtime& rt = runtime();
+    std::string text = failure.mistake;
+    if (text.find(f.name) == std::string::npos) text = std::string(f.name) + "(): " + text;
+    if (rt.settings.check)
+        rt.report.add_mistake("wrong call", text, current_caller);
+    else if (f.has(traits::about_code))
+        print_once("coalesce: " + text);
+}
+
 }  // namespace
+
+Error driver_error(Error error) {
+    switch (int(error)) {
+        case cudaErrorInvalidSymbol:
+            return cudaErrorSymbolNotFound;
+        case cudaErrorInvalidDeviceFunction:
+            return cudaErrorInvalidResourceHandle;
+#define D(name, number) case number:
+#include "cudart/driver/errors.inc"
+#undef D
+            return error;
+        default:
+            return cudaErrorInvalidValue;
+    }
+}
+
+Error call(const ApiFunction& function, const Body& body, void* caller) {
+    const std::lock_guard guard(runtime().lock);
+    if (const Error error = process_error()) return function.driver ? driver_error(error) : error;
+    const auto* const function_before = std::exchange(current_function, &function);
+    void* const caller_before = std::exchange(current_caller, caller);
+    const Failure failure = outcome_of(function, body);
+    runtime().memory.guard_unwaited(true);
+    if (failure.error) (function.driver ? finish_driver : finish_runtime)(function, failure);
+    current_function = function_before;
+    current_caller = caller_before;
+    return function.driver ? driver_error(failure.error) : failure.error;
+}
+
+void require_context() {
+    require_initialization();
+    const Context current = Contexts::current();
+    require(current, cudaErrorDeviceUninitialized,
+            "no context is current in this host thread; cuCtxCreate() and cuCtxSetCurrent() make "
+            "one current");
+    require(current->active, cudaErrorContextIsDestroyed, "the current context was destroyed");
+}
+
+ProgramCall::ProgramCall() : before_(std::exchange(in_work, true)) {}
+ProgramCall::~ProgramCall() { in_work = before_; }
 
 void* caller() { return current_caller; }
 
-const char* called(const char* function) { return driver_function ? driver_function : function; }
+const char* called() { return current_function->name; }
 
 void report_unchecked_error() {
     if (!has_unread_error) return;
@@ -51,100 +171,6 @@ void report_unchecked_error() {
             ", but the program never checked for errors" +
             (rt.unread_error_mistake.empty() ? "" : ": " + rt.unread_error_mistake),
         unread_error_caller);
-}
-
-namespace detail {
-
-std::recursive_mutex& lock() {
-    static auto* const mutex = new std::recursive_mutex;
-    return *mutex;
-}
-
-Error process_error() {
-    watch_process();
-    const Error error = lost ? lost : in_work ? cudaErrorNotPermitted : cudaSuccess;
-    if (error) last_error = error;
-    return error;
-}
-
-Error permanent_error(Waits waits) {
-    Runtime& rt = runtime();
-    rt.memory.guard_unwaited(false);
-    if (waits == Waits::yes) rt.waited();
-    if (!rt.fault) return cudaSuccess;
-    if (waits == Waits::yes) rt.fault_returned = true;
-    return rt.fault_returned ? rt.fault : cudaSuccess;
-}
-
-void enter(void* address) { current_caller = address; }
-
-DriverCall::DriverCall(const char* function) { driver_function = function; }
-DriverCall::~DriverCall() { driver_function = nullptr; }
-
-ProgramCall::ProgramCall(bool is_work) : function_(driver_function), in_work_(in_work) {
-    driver_function = nullptr;
-    in_work = in_work || is_work;
-}
-ProgramCall::~ProgramCall() {
-    driver_function = function_;
-    in_work = in_work_;
-}
-
-Error finish(const Outcome& outcome, const char* function, void* address) {
-    const auto& [error, mistake] = outcome;
-    runtime().memory.guard_unwaited(true);
-    if (error == cudaSuccess) return error;
-    // cudaErrorNotReady is a normal answer. cudaGetLastError() does not return it.
-    if (error != cudaErrorNotReady) last_error = error;
-    Runtime& rt = runtime();
-    if (std::string(function).find("LaunchKernel") != std::string::npos) {
-        has_unread_error = true;
-        unread_error_caller = launched_from() ? launched_from() : address;
-        rt.unread_error_mistake = mistake;
-        if (!mistake.empty()) print_once("coalesce: " + mistake);
-    } else if (!mistake.empty() && rt.settings.check) {
-        rt.report.add_mistake("wrong call", mistake, address);
-    }
-    return error;
-}
-
-Outcome failed(const std::exception& e, const char* function) {
-    print_once("coalesce: " + std::string(function) + "(): " + e.what());
-    if (dynamic_cast<const UnsupportedInstruction*>(&e)) return {cudaErrorNotSupported};
-    return {cudaErrorUnknown};
-}
-
-Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept {
-    if (const Error error = permanent_error(waits)) return {error};
-    try {
-        if (waits == Waits::yes) runtime().streams.refuse_in_capture();
-        body();
-        return {};
-    } catch (const Failure& f) {
-        return {f.error, f.mistake};
-    } catch (const std::bad_alloc&) {
-        return {cudaErrorMemoryAllocation};
-    } catch (const std::exception& e) {
-        return failed(e, function);
-    }
-}
-
-}  // namespace detail
-
-Error call(const char* function, Waits waits, const Body& body, void* caller) {
-    const std::lock_guard guard(detail::lock());
-    if (const Error error = detail::process_error()) return error;
-    if (driver_function) {  // a function of the driver API, which catches the exceptions
-        if (const Error error = detail::permanent_error(waits)) throw Failure{error};
-        if (waits == Waits::yes) runtime().streams.refuse_in_capture();
-        body();
-        return cudaSuccess;
-    }
-    detail::enter(caller);
-    // Makes a context current, as functions of the runtime API do.
-    if (const Error error = runtime().contexts.enter_runtime(function))
-        return detail::finish({error}, function, caller);
-    return detail::finish(detail::outcome_of(function, waits, body), function, caller);
 }
 
 Error take_last_error(bool forget) {

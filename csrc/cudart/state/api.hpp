@@ -1,19 +1,24 @@
-// Declares how a function of the API is written: CUDART(name)(parameters) { return call(...); }
+// How a function of the API is called.
 //
 // METHOD
-// call() acquires the runtime's only lock, runs the body, and translates exceptions into the errors
-// that CUDA returns. Each host thread has its own last error, as in CUDA. A kernel fault leaves a
-// permanent error: calls that wait for the GPU return it, and so do all later calls.
+// abi/functions.inc lists all functions of both APIs. For each of them there is a function of the
+// namespace `core`, which does the work and throws Failure. Both APIs work on the same objects: a
+// CUstream is a cudaStream_t, and a CUdeviceptr is a pointer that cudaMalloc() could return. So one
+// core function often serves both. The exported function (skins.cpp) passes it to call(), which
+// acquires the runtime's only lock, runs it, and translates exceptions into the errors that CUDA
+// returns. Each host thread has its own last error, as in CUDA. A kernel fault leaves a permanent
+// error: calls that wait for the GPU return it, and so do all later calls.
 #pragma once
 
 #include <exception>
-#include <mutex>
 #include <string>
 #include <type_traits>
 
 #include "cudart/abi/abi.hpp"
+#include "cudart/abi/driver.hpp"
 
-#define CUDART(name) extern "C" __attribute__((visibility("default"))) Error name
+// A function that a program calls.
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace coalesce::cudart {
 
@@ -24,11 +29,31 @@ struct Failure {
     std::string mistake = {};
 };
 
-// Whether a call can return errors of earlier kernels.
-enum class Waits : uint8_t {
-    // Asynchronous. The call returns before the work is done, and thus before its faults.
-    no,
-    yes,  // waits for the GPU; the capture of a stream may forbid such calls
+// What call() must know about a function.
+namespace traits {
+inline constexpr unsigned no_trait = 0;
+// Waits for the GPU, and thus returns errors of earlier kernels. The capture of a stream may forbid
+// such calls.
+inline constexpr unsigned waits = 1;
+// A function of the runtime API makes no context current. One of the driver API needs only
+// cuInit(); with no_init, not even that.
+inline constexpr unsigned no_context = 2, no_init = 4;
+// Launches a kernel for <<<...>>>, which returns no error code.
+inline constexpr unsigned launches = 8;
+// Loads code or launches kernels. If such a function of the driver API fails, its error code says
+// little, and most programs then end. So the reason is printed even without --check.
+inline constexpr unsigned about_code = 16;
+// Does not return the error of a fault, but clears it.
+inline constexpr unsigned resets = 32;
+}  // namespace traits
+
+// An exported function.
+struct ApiFunction {
+    const char* name;  // for messages, without its version: "cuMemAlloc"
+    unsigned traits;
+    bool driver;      // of the driver API
+    bool per_thread;  // its default stream is that of the host thread
+    [[nodiscard]] bool has(unsigned trait) const { return traits & trait; }
 };
 
 // A reference to the body of an API function, usually a lambda function. The body must live until
@@ -37,7 +62,7 @@ enum class Waits : uint8_t {
 class Body {
   public:
     template <class F>
-    Body(F&& f)  // not explicit: call(name, waits, [&] { ... })
+    Body(F&& f)  // not explicit: call(function, [&] { ... })
         : object_(const_cast<void*>(static_cast<const void*>(&f))),
           run_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
     void operator()() const { run_(object_); }
@@ -47,62 +72,41 @@ class Body {
     void (*run_)(void*);
 };
 
-namespace detail {
-std::recursive_mutex& lock();
-// Returns the error of every call in a process that cannot use the GPU any more, or cudaSuccess.
-// The process is ending (main() has returned, or exit() was called), or it is a child that was
-// forked after its parent had used the GPU. Or the caller is the work of a stream (ProgramCall).
-[[nodiscard]] Error process_error();
-// Runs before the body. Returns the permanent error, if there is one.
-[[nodiscard]] Error permanent_error(Waits waits);
-void enter(void* caller);
-// While a DriverCall exists, functions of the runtime API throw their errors instead of returning
-// them, and messages name the driver's function.
-class DriverCall {
-  public:
-    explicit DriverCall(const char* function);  // the name that messages use
-    ~DriverCall();
-    DriverCall(const DriverCall&) = delete;
-    DriverCall& operator=(const DriverCall&) = delete;
-};
-// While a ProgramCall exists, a function of the program runs. It may call either API, unless it is
-// the work of a stream (`is_work`).
+// Calls the core function `body` for the program. The default of `caller` is the address in the
+// program to which the API function returns.
+Error call(const ApiFunction& function, const Body& body,
+           void* caller = __builtin_return_address(0));
+
+// The core functions.
+namespace core {
+#define RUNTIME(streams, traits, name, ...) void name(__VA_ARGS__);
+#define DRIVER(streams, traits, name, ...) void name(__VA_ARGS__);
+#define BOTH(streams, traits, runtime, driver, ...) void runtime(__VA_ARGS__);
+#include "cudart/abi/functions.inc"
+}  // namespace core
+
+// Throws Failure unless cuInit() was called and a context is current.
+void require_context();
+
+// While a ProgramCall exists, a function of the program runs as the work of a stream. It must not
+// call either API.
 class ProgramCall {
   public:
-    explicit ProgramCall(bool is_work);
+    ProgramCall();
     ~ProgramCall();
     ProgramCall(const ProgramCall&) = delete;
     ProgramCall& operator=(const ProgramCall&) = delete;
 
   private:
-    const char* function_;
-    bool in_work_;
+    bool before_;
 };
-
-// The result of the body of an API function.
-struct Outcome {
-    Error error = cudaSuccess;
-    std::string mistake = {};
-};
-// Runs after the body. Stores the thread's last error and the caller.
-Error finish(const Outcome& outcome, const char* function, void* caller);
-Outcome failed(const std::exception& e, const char* function);
-
-// Runs the body and translates its exceptions.
-Outcome outcome_of(const char* function, Waits waits, const Body& body) noexcept;
-}  // namespace detail
-
-// The default of `caller` is the address in the program to which the API function returns.
-Error call(const char* function, Waits waits, const Body& body,
-           void* caller = __builtin_return_address(0));
 
 // Returns the last error of this host thread. If `forget` is true, it also clears the error.
 Error take_last_error(bool forget);
 [[nodiscard]] const char* name_of(Error error);  // "cudaErrorInvalidValue"
 
-// Returns the name of the function that the program called, for messages. It differs from
-// `function` if a function of the driver API has called this function of the runtime API.
-[[nodiscard]] const char* called(const char* function);
+// Returns the name of the function that the program called, for messages.
+[[nodiscard]] const char* called();
 // Returns the return address of the current API call, for findings.
 [[nodiscard]] void* caller();
 // Returns the address of the last <<<...>>> in the host code, or null if there was none.

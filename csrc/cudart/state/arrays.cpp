@@ -19,15 +19,6 @@ constexpr int read_normalized = 1, filter_linear = 1;
 // Alignments of texture memory, as cudaDeviceProp has them.
 constexpr uint64_t base_alignment = 512, pitch_alignment = 32;
 
-struct Registry {
-    std::map<uint64_t, ArrayInfo> arrays, mipmaps;
-    std::map<uint64_t, ObjectInfo> objects;
-};
-Registry& registry() {
-    static auto* const one = new Registry;
-    return *one;
-}
-
 uint64_t number_of(const void* handle) { return reinterpret_cast<uint64_t>(handle); }
 
 void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
@@ -49,21 +40,20 @@ void take_channels(const ChannelFormat& c, sim::TextureObject& shape) {
 }
 
 // Throws for a handle of the wrong kind. `what` is "array" or the like.
-[[noreturn]] void refuse(uint64_t handle, const char* what, const char* function) {
+[[noreturn]] void refuse(uint64_t handle, const char* what) {
     Memory& memory = runtime().memory;
     const std::string before = memory.freed_at(handle);
     const Allocation* const a = memory.find(handle);
     throw Failure{cudaErrorInvalidValue,
-                  std::string(function) + "() was called with " +
+                  std::string(called()) + "() was called with " +
                       (!before.empty() ? "a " + std::string(what) + " that was freed: " + before
                        : a ? a->described() + ", which is not a " + what
                            : std::string("a value that is not the handle of a ") + what)};
 }
 
-const ArrayInfo& find(const std::map<uint64_t, ArrayInfo>& all, uint64_t handle, const char* what,
-                      const char* function) {
+const ArrayInfo& find(const std::map<uint64_t, ArrayInfo>& all, uint64_t handle, const char* what) {
     const auto known = all.find(handle);
-    if (known == all.end()) refuse(handle, what, function);
+    if (known == all.end()) refuse(handle, what);
     return known->second;
 }
 
@@ -169,23 +159,22 @@ void place(std::byte*& at, size_t& pitch, size_t& slice, const CopyWork& c, cons
 }  // namespace
 
 uint64_t allocate_array(const ChannelFormat& channel, const Extent& extent, unsigned flags,
-                        const char* function, uint32_t levels) {
+                        uint32_t levels) {
     ArrayInfo info;
     info.shape = shape_of(channel, extent, flags, std::max(1u, levels));
     info.channel = channel, info.extent = extent, info.flags = flags;
-    Allocation& a = runtime().memory.allocate(info.shape.bytes(), Kind::array, function, flags);
+    Allocation& a = runtime().memory.allocate(info.shape.bytes(), Kind::array, flags);
     // Kernels write to arrays by surface instructions only.
     a.writable = false;
     info.address = info.shape.address = a.address;
-    (levels ? registry().mipmaps : registry().arrays)[a.address] = info;
+    (levels ? runtime().arrays.mipmaps : runtime().arrays.arrays)[a.address] = info;
     return a.address;
 }
 
-void free_array(uint64_t handle, bool mipmapped, const char* function) {
-    Registry& all = registry();
+void free_array(uint64_t handle, bool mipmapped) {
+    Arrays& all = runtime().arrays;
     auto& of_kind = mipmapped ? all.mipmaps : all.arrays;
-    const ArrayInfo info =
-        find(of_kind, handle, mipmapped ? "mipmapped array" : "CUDA array", function);
+    const ArrayInfo info = find(of_kind, handle, mipmapped ? "mipmapped array" : "CUDA array");
     require(!info.is_level, cudaErrorInvalidValue,
             "a level of a mipmapped array cannot be freed alone; cudaFreeMipmappedArray() frees "
             "all levels");
@@ -196,16 +185,16 @@ void free_array(uint64_t handle, bool mipmapped, const char* function) {
     runtime().memory.release(handle);
 }
 
-const ArrayInfo& array_of(Array handle, const char* function) {
-    return find(registry().arrays, number_of(handle), "CUDA array", function);
+const ArrayInfo& array_of(Array handle) {
+    return find(runtime().arrays.arrays, number_of(handle), "CUDA array");
 }
 
-const ArrayInfo& mipmap_of(Mipmap handle, const char* function) {
-    return find(registry().mipmaps, number_of(handle), "mipmapped array", function);
+const ArrayInfo& mipmap_of(Mipmap handle) {
+    return find(runtime().arrays.mipmaps, number_of(handle), "mipmapped array");
 }
 
-Array level_of(Mipmap handle, uint32_t level, const char* function) {
-    const ArrayInfo& whole = mipmap_of(handle, function);
+Array level_of(Mipmap handle, uint32_t level) {
+    const ArrayInfo& whole = mipmap_of(handle);
     require(level < whole.shape.levels, cudaErrorInvalidValue,
             "the mipmapped array does not have this level");
     ArrayInfo info = whole;
@@ -220,15 +209,15 @@ Array level_of(Mipmap handle, uint32_t level, const char* function) {
     if (info.extent.height) info.extent.height = s.height;
     if (info.extent.depth && !s.layered && !s.cube) info.extent.depth = s.depth;
     info.is_level = true;
-    registry().arrays[info.address] = info;
+    runtime().arrays.arrays[info.address] = info;
     return reinterpret_cast<Array>(info.address);
 }
 
 void forget_freed_arrays() {
     const auto freed = [](const auto& entry) { return !runtime().memory.find(entry.first); };
-    std::erase_if(registry().arrays, freed);
-    std::erase_if(registry().mipmaps, freed);
-    std::erase_if(registry().objects, freed);
+    std::erase_if(runtime().arrays.arrays, freed);
+    std::erase_if(runtime().arrays.mipmaps, freed);
+    std::erase_if(runtime().arrays.objects, freed);
 }
 
 void copy_to(CopyWork& c, const ArrayEnd& end) {
@@ -246,22 +235,22 @@ void copy_from(CopyWork& c, const ArrayEnd& end) {
 namespace {
 
 // Fills in linear or pitched memory.
-void take_memory(sim::TextureObject& o, const void* pointer, uint64_t bytes, const char* function) {
+void take_memory(sim::TextureObject& o, const void* pointer, uint64_t bytes) {
     o.address = number_of(pointer);
     require(o.address % base_alignment == 0, cudaErrorInvalidValue,
             "the memory of a texture object must begin at a multiple of 512 bytes");
     const Memory::View view =
-        runtime().memory.view(pointer, bytes, (std::string(function) + "(): the memory").c_str());
+        runtime().memory.view(pointer, bytes, (std::string(called()) + "(): the memory").c_str());
     const bool plain = view.allocation && view.allocation->kind != Kind::array &&
                        view.allocation->kind != Kind::object;
     require(plain, cudaErrorInvalidValue, "the memory of a texture object must be device memory");
 }
 
-sim::TextureObject described(const ResourceDescription& r, bool surface, const char* function) {
+sim::TextureObject described(const ResourceDescription& r, bool surface) {
     sim::TextureObject o;
     switch (r.resType) {
         case of_array: {
-            const ArrayInfo& array = array_of(r.res.array, function);
+            const ArrayInfo& array = array_of(r.res.array);
             require(!surface || (array.flags & array_flag::surface), cudaErrorInvalidValue,
                     "a surface object needs an array that was made with "
                     "cudaArraySurfaceLoadStore");
@@ -272,7 +261,7 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
             require(
                 !surface, cudaErrorInvalidValue,
                 "a surface object needs a CUDA array, for example one level of a mipmapped array");
-            o = mipmap_of(r.res.mipmap, function).shape;
+            o = mipmap_of(r.res.mipmap).shape;
             break;
         case of_linear: {
             require(!surface, cudaErrorInvalidValue, "a surface object needs a CUDA array");
@@ -282,7 +271,7 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
             require(texels > 0 && texels <= UINT32_MAX, cudaErrorInvalidValue);
             o.width = uint32_t(texels);
             o.row_bytes = texels * o.texel_bytes();
-            take_memory(o, r.res.linear.devPtr, o.row_bytes, function);
+            take_memory(o, r.res.linear.devPtr, o.row_bytes);
             break;
         }
         case of_pitched: {
@@ -300,7 +289,7 @@ sim::TextureObject described(const ResourceDescription& r, bool surface, const c
                 "the pitch of a texture object must be a multiple of 32 bytes and not smaller than "
                 "a row");
             o.row_bytes = p.pitchInBytes;
-            take_memory(o, p.devPtr, o.bytes(), function);
+            take_memory(o, p.devPtr, o.bytes());
             break;
         }
         default:
@@ -343,17 +332,16 @@ void take_sampler(sim::TextureObject& o, const TextureDescription& t) {
 
 }  // namespace
 
-uint64_t create_object(const ResourceDescription& resource, const TextureDescription* texture,
-                       const char* function) {
-    sim::TextureObject o = described(resource, !texture, function);
+uint64_t create_object(const ResourceDescription& resource, const TextureDescription* texture) {
+    sim::TextureObject o = described(resource, !texture);
     if (texture) take_sampler(o, *texture);
     const std::string wrong = sim::problem(o);
     if (!wrong.empty()) throw Failure{cudaErrorInvalidValue, wrong};
     const sim::TextureObjectBytes bytes = sim::encode(o);
-    Allocation& a = runtime().memory.allocate(bytes.size(), Kind::object, function);
+    Allocation& a = runtime().memory.allocate(bytes.size(), Kind::object);
     a.writable = false;
     std::memcpy(a.host, bytes.data(), bytes.size());
-    ObjectInfo& info = registry().objects[a.address];
+    ObjectInfo& info = runtime().arrays.objects[a.address];
     info.resource = resource;
     if (texture) info.texture = *texture;
     info.surface = !texture;
@@ -371,23 +359,24 @@ uint64_t bind_texture(uint64_t& object, ResourceDescription r, const TextureDesc
         const uint64_t size = linear.sizeInBytes + offset;
         linear.sizeInBytes = a ? std::min(size, a->end() - number_of(linear.devPtr)) : size;
     }
-    const uint64_t made = create_object(r, &texture, binding_function);
-    if (object) destroy_object(object, false, "cudaUnbindTexture");
+    const uint64_t made = create_object(r, &texture);
+    runtime().memory.find(made)->stays = true;
+    if (object) destroy_object(object, false);
     object = made;
     return offset;
 }
 
-const ObjectInfo& object_of_handle(uint64_t handle, bool surface, const char* function) {
-    const auto known = registry().objects.find(handle);
-    if (known == registry().objects.end() || known->second.surface != surface)
-        refuse(handle, surface ? "surface object" : "texture object", function);
+const ObjectInfo& object_of_handle(uint64_t handle, bool surface) {
+    const auto known = runtime().arrays.objects.find(handle);
+    if (known == runtime().arrays.objects.end() || known->second.surface != surface)
+        refuse(handle, surface ? "surface object" : "texture object");
     return known->second;
 }
 
-void destroy_object(uint64_t handle, bool surface, const char* function) {
+void destroy_object(uint64_t handle, bool surface) {
     if (handle == 0) return;
-    (void)object_of_handle(handle, surface, function);
-    registry().objects.erase(handle);
+    (void)object_of_handle(handle, surface);
+    runtime().arrays.objects.erase(handle);
     runtime().memory.release(handle);
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "cudart/abi/abi.hpp"
 #include "cudart/state/memory.hpp"
@@ -54,13 +55,13 @@ struct ArrayInfo {
 
 // Allocates an array or, with a number of levels, a mipmapped array.
 [[nodiscard]] uint64_t allocate_array(const ChannelFormat& channel, const Extent& extent,
-                                      unsigned flags, const char* function, uint32_t levels = 0);
-void free_array(uint64_t handle, bool mipmapped, const char* function);
+                                      unsigned flags, uint32_t levels = 0);
+void free_array(uint64_t handle, bool mipmapped);
 // Returns the array or mipmapped array of a handle that a call received.
-[[nodiscard]] const ArrayInfo& array_of(Array handle, const char* function);
-[[nodiscard]] const ArrayInfo& mipmap_of(Mipmap handle, const char* function);
+[[nodiscard]] const ArrayInfo& array_of(Array handle);
+[[nodiscard]] const ArrayInfo& mipmap_of(Mipmap handle);
 // Returns the handle of a level of a mipmapped array.
-[[nodiscard]] Array level_of(Mipmap handle, uint32_t level, const char* function);
+[[nodiscard]] Array level_of(Mipmap handle, uint32_t level);
 // Forgets the arrays and objects whose memory was freed with their context.
 void forget_freed_arrays();
 
@@ -76,7 +77,7 @@ void copy_from(CopyWork& copy, const ArrayEnd& end);
 
 // Makes a texture object and returns its handle. Makes a surface object if `texture` is null.
 [[nodiscard]] uint64_t create_object(const ResourceDescription& resource,
-                                     const TextureDescription* texture, const char* function);
+                                     const TextureDescription* texture);
 // Makes a texture object for a texture reference
 // (python/coalesce/compile/device_headers/older/texture_references.h), and stores its handle in
 // `object`. Destroys the old object, unless `object` is 0. The memory of the new object starts at
@@ -84,17 +85,19 @@ void copy_from(CopyWork& copy, const ArrayEnd& end);
 // binds.
 [[nodiscard]] uint64_t bind_texture(uint64_t& object, ResourceDescription resource,
                                     const TextureDescription& texture);
-// The function that is recorded as the maker of objects of texture references. These objects live
-// until the end of the program, so they are not reported as leaks.
-inline constexpr const char* binding_function = "cudaBindTexture";
-void destroy_object(uint64_t handle, bool surface, const char* function);
+void destroy_object(uint64_t handle, bool surface);
 // The descriptions from which a texture or surface object was made.
 struct ObjectInfo {
     ResourceDescription resource{};
     TextureDescription texture{};
     bool surface = false;
 };
-[[nodiscard]] const ObjectInfo& object_of_handle(uint64_t handle, bool surface,
-                                                 const char* function);
+[[nodiscard]] const ObjectInfo& object_of_handle(uint64_t handle, bool surface);
+
+// All arrays and objects. The keys are their handles.
+struct Arrays {
+    std::map<uint64_t, ArrayInfo> arrays, mipmaps;
+    std::map<uint64_t, ObjectInfo> objects;
+};
 
 }  // namespace coalesce::cudart

@@ -1,7 +1,5 @@
 #include "cudart/state/contexts.hpp"
 
-#include <string_view>
-
 #include "cudart/state/api.hpp"
 #include "cudart/state/arrays.hpp"
 #include "cudart/state/per_thread.hpp"
@@ -13,16 +11,6 @@ namespace {
 std::vector<Context>& stack() {
     static const PerThread<std::vector<Context>> stacks;
     return stacks.get();
-}
-
-// Functions that a program may call before any context exists, and that create none.
-bool needs_no_context(std::string_view function) {
-    for (const std::string_view start :
-         {"cudaGetDevice", "cudaDeviceGetAttribute", "cudaDeviceGetPCI", "cudaDeviceGetByPCI",
-          "cudaDeviceCanAccess", "cudaRuntimeGetVersion", "cudaDriverGetVersion", "cudaChoose",
-          "cudaGetDriverEntryPoint", "cudaDeviceReset"})
-        if (function.starts_with(start)) return true;
-    return false;
 }
 }  // namespace
 
@@ -87,14 +75,14 @@ Context Contexts::pop() {
     return top;
 }
 
-Error Contexts::enter_runtime(const char* function) {
+void Contexts::enter_runtime(bool needs_context) {
     initialized = true;
-    if (needs_no_context(function)) return cudaSuccess;
+    if (!needs_context) return;
     const Context top = current();
     // The runtime activates the primary context again after cudaDeviceReset().
     if ((!top || top == &primary_) && !primary_.active) retain_primary();
     if (!top) push(&primary_);
-    return current()->active ? cudaSuccess : cudaErrorContextIsDestroyed;
+    require(current()->active, cudaErrorContextIsDestroyed);
 }
 
 }  // namespace coalesce::cudart

@@ -13,7 +13,7 @@
 #include <set>
 #include <vector>
 
-#include "cudart/abi/abi.hpp"
+#include "cudart/abi/driver.hpp"
 
 namespace coalesce::cudart {
 
@@ -24,7 +24,6 @@ struct ContextRecord {
     // False after the context was destroyed. The primary context can become active again.
     bool active = false;
 };
-using Context = ContextRecord*;
 
 // All contexts, and the stack of each host thread.
 class Contexts {
@@ -49,8 +48,9 @@ class Contexts {
     static Context pop();  // returns null if the stack is empty
     // Returns the owner of what a call makes now.
     [[nodiscard]] Context owner() { return current() ? current() : &primary_; }
-    // Prepares this host thread for a function of the runtime API.
-    Error enter_runtime(const char* function);
+    // Prepares this host thread for a function of the runtime API. Throws Failure if the function
+    // needs a context and the current one was destroyed.
+    void enter_runtime(bool needs_context);
 
   private:
     ContextRecord primary_;

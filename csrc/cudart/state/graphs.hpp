@@ -44,6 +44,11 @@ struct ExecutableRecord {
     unsigned long long flags = 0;
 };
 
+// Registers a graph that the program owns, and returns its handle.
+Graph keep_graph(std::shared_ptr<GraphRecord> graph);
+// Returns such a graph, or throws Failure.
+std::shared_ptr<GraphRecord> kept_graph(Graph graph);
+
 // Runs the nodes in the order of their dependencies.
 void run_graph(const GraphRecord& graph, StreamRecord& stream);
 

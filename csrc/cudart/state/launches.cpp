@@ -15,8 +15,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <tuple>
 
 #include "cudart/report/snapshots.hpp"
 #include "cudart/state/api.hpp"
@@ -31,17 +29,6 @@ namespace {
 
 using analysis::LaunchRequest;
 using analysis::Purpose;
-
-// The launches of one kernel with one geometry.
-struct Counted {
-    uint64_t launches = 0;
-    double ms = 0;  // modelled time of the last counted launch
-};
-
-Counted& counted(const KernelWork& w) {
-    static auto* const all = new std::map<std::tuple<const Function*, Dim, Dim, uint32_t>, Counted>;
-    return (*all)[{w.function, w.grid, w.block, w.shared_bytes}];
-}
 
 // A pointer below this address is null, or an offset from null.
 constexpr uint64_t null_pages = 65536;
@@ -329,7 +316,7 @@ double launch(const KernelWork& w) {
     ++total.launches;
     total.blocks += w.grid.count();
     keep_snapshot(w, total.launches);
-    Counted& known = counted(w);
+    Counted& known = w.function->counted[{w.grid, w.block, w.shared_bytes}];
     if (rt.settings.check) {
         each_pointer(w, [&](const DeclaredParameter&, uint64_t address) {
             rt.memory.use_unwaited(address, Memory::Use::write);

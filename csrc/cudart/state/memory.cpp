@@ -43,20 +43,19 @@ std::string Allocation::described() const {
            runtime().place_of(caller);
 }
 
-Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags) {
-    function = called(function);
-    check_room(bytes, function);
+Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
+    check_room(bytes);
     Allocation a;
     const bool object = kind == Kind::object;
     a.address = object ? next_object_ : next_;
     a.bytes = bytes;
     a.kind = kind;
     a.flags = flags;
-    a.function = function;
+    a.function = called();
     a.number = ++count_;
     a.caller = caller();
     a.owner = runtime().contexts.owner();
-    a.name = std::string(function) + " number " + std::to_string(a.number);
+    a.name = std::string(called()) + " number " + std::to_string(a.number);
     if (object)
         next_object_ += round_up(bytes, object_alignment);
     else
@@ -77,20 +76,20 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, const char* function, un
     return allocations_.emplace(a.address, std::move(a)).first->second;
 }
 
-void Memory::check_room(uint64_t bytes, const char* function) const {
+void Memory::check_room(uint64_t bytes) const {
     const uint64_t free = total() - std::min(total(), used_);
     if (bytes <= free) return;
     // A program may try smaller sizes until one fits, so only the first failure is reported.
     static bool reported = false;
     if (!std::exchange(reported, true))
-        print_once("coalesce: " + std::string(function) + "() failed: the program asked for " +
+        print_once("coalesce: " + std::string(called()) + "() failed: the program asked for " +
                    bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
                    " are free. (The simulated GPU has at most half of this computer's memory.)");
     throw Failure{cudaErrorMemoryAllocation};
 }
 
 void Memory::take(uint64_t bytes) {
-    check_room(bytes, called("cuMemCreate"));
+    check_room(bytes);
     used_ += bytes;
 }
 
@@ -104,28 +103,27 @@ void Memory::remove(uint64_t address) {
     stale_ = true;
 }
 
-void Memory::free(uint64_t address, bool of_host, const char* function) {
+void Memory::free(uint64_t address, bool of_host) {
     const auto entry = allocations_.find(address);
-    function = called(function);
     if (entry == allocations_.end()) {
         const std::string before = freed_at(address);
         Allocation* const inside = find(address);
         throw Failure{
             cudaErrorInvalidValue,
-            !before.empty() ? std::string(function) +
+            !before.empty() ? std::string(called()) +
                                   "() was called with memory that was freed before: " + before
             : inside
-                ? std::string(function) + "() was called with a pointer into the middle of " +
+                ? std::string(called()) + "() was called with a pointer into the middle of " +
                       inside->described()
-                : std::string(function) +
+                : std::string(called()) +
                       "() was called with a pointer to memory that was not allocated with CUDA"};
     }
     Allocation& a = entry->second;
     const bool freed_here =
         of_host ? a.kind == Kind::pinned : a.kind == Kind::device || a.kind == Kind::managed;
     if (!freed_here)
-        throw Failure{cudaErrorInvalidValue, std::string(function) + "() was called with " +
-                                                 a.described() + ", which " + function +
+        throw Failure{cudaErrorInvalidValue, std::string(called()) + "() was called with " +
+                                                 a.described() + ", which " + called() +
                                                  "() does not free"};
     release(address);
 }

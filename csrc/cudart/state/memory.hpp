@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ struct Allocation {
     Context owner = nullptr;
     uint64_t number = 0;  // number of the allocation, from 1
     const char* function = "";
+    // It lives until the end of the program, as an object of a texture reference. So it is no leak.
+    bool stays = false;
     // The return address of the call that made the allocation.
     void* caller = nullptr;
     // The name of the variable. For other allocations, it is made from the function and the number.
@@ -67,10 +70,10 @@ struct Allocation {
 class Memory {
   public:
     // Makes an allocation. Throws Failure{cudaErrorMemoryAllocation} if memory is exhausted.
-    Allocation& allocate(uint64_t bytes, Kind kind, const char* function, unsigned flags = 0);
+    Allocation& allocate(uint64_t bytes, Kind kind, unsigned flags = 0);
     // Registers memory that belongs to the program, or a variable of a module.
     Allocation& add(Allocation allocation);
-    void free(uint64_t address, bool of_host, const char* function);
+    void free(uint64_t address, bool of_host);
     // Frees an allocation that is known to be of the right kind.
     void release(uint64_t address);
     void remove(uint64_t address);  // memory must be registered with add()
@@ -145,7 +148,7 @@ class Memory {
         std::string name, description;
     };
 
-    void check_room(uint64_t bytes, const char* function) const;
+    void check_room(uint64_t bytes) const;
     // Returns the freed memory that contained this address, or freed_.end().
     [[nodiscard]] std::map<uint64_t, Freed>::const_iterator freed_range(uint64_t address) const;
 
@@ -158,6 +161,41 @@ class Memory {
     bool stale_ = true, checked_ = false;
     uint64_t next_ = arena_base, next_object_ = sim::objects_base;
     uint64_t used_ = 0, count_ = 0;
+};
+
+// A memory pool. Freed memory is released at once, so a pool reserves exactly the memory in use.
+struct PoolRecord {
+    std::map<int, uint64_t> attributes{{1, 1}, {2, 1}, {3, 1}, {4, 0}};
+};
+struct Pools {
+    PoolRecord default_pool;
+    Pool current = &default_pool;
+    std::set<Pool> made;
+};
+
+// The state of virtual memory management (driver/virtual.cpp).
+struct CreatedRecord {
+    int file = -1;
+    uint64_t bytes = 0;
+    AllocationProperties properties{};
+    uint64_t uses = 1;  // the handle and the mappings
+    bool released = false;
+};
+struct Mapping {
+    uint64_t bytes = 0;
+    CreatedHandle memory = nullptr;
+    int access = 0;
+};
+struct Reservation {
+    uint64_t address = 0, bytes = 0, number = 0;
+    std::byte* host = nullptr;
+    std::map<uint64_t, Mapping> mappings;
+    std::vector<uint64_t> allocations;  // addresses, in Runtime::memory
+};
+struct VirtualMemory {
+    std::set<CreatedHandle> created;
+    std::map<uint64_t, Reservation> reservations;
+    uint64_t count = 0;
 };
 
 // Reserves the range of addresses.

@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,19 @@ namespace coalesce::cudart {
 
 struct ModuleRecord;
 
+// What a program has set for the next launch with the functions of CUDA 3 and older.
+struct OldLaunch {
+    Dim block;
+    unsigned shared = 0;
+    std::vector<std::byte> arguments;
+};
+
+// The launches of one kernel with one geometry.
+struct Counted {
+    uint64_t launches = 0;
+    double ms = 0;  // modelled time of the last counted launch
+};
+
 // A kernel. The program identifies it by the address of its host function. A kernel of a loaded
 // module has no host function; the address of its record identifies it (CUfunction and CUkernel).
 struct Function {
@@ -38,6 +52,8 @@ struct Function {
     // The limit for dynamic shared memory. cudaFuncSetAttribute raises it.
     uint32_t max_dynamic_shared = 48 << 10;
     int carveout = -1;
+    OldLaunch old_launch;
+    std::map<std::tuple<Dim, Dim, uint32_t>, Counted> counted;  // grid, block and shared bytes
 };
 
 // A __device__, __constant__ or __managed__ variable.

@@ -4,11 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <set>
 
 #include "cudart/report/signals.hpp"
 #include "cudart/state/api.hpp"
-#include "cudart/state/arrays.hpp"
 #include "sim/run/device_heap.hpp"
 
 namespace coalesce::cudart {
@@ -48,8 +46,7 @@ __attribute__((destructor)) void finish() {
         report_unchecked_error();
         // After a fault, cudaFree() fails, too.
         for (const auto& [address, a] : rt.memory.all())
-            if (!rt.fault && a.number && a.kind != Kind::registered &&
-                a.function != binding_function)
+            if (!rt.fault && a.number && a.kind != Kind::registered && !a.stays)
                 rt.report.add_mistake("leak", a.described() + " were not freed", a.caller);
     }
     write_report();
@@ -132,8 +129,7 @@ void Runtime::reset() {
 }
 
 void print_once(const std::string& text) {
-    static auto* const printed = new std::set<std::string>;
-    if (!printed->insert(text).second) return;
+    if (!runtime().said.insert(text).second) return;
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", text.c_str());
 }

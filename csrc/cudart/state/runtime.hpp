@@ -14,10 +14,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "cudart/report/report.hpp"
+#include "cudart/state/arrays.hpp"
 #include "cudart/state/contexts.hpp"
 #include "cudart/state/memory.hpp"
 #include "cudart/state/modules.hpp"
@@ -53,6 +57,12 @@ class Runtime {
     Memory memory;
     Modules modules;
     Streams streams;
+    Arrays arrays;
+    Pools pools;
+    VirtualMemory virtual_memory;
+    std::map<Graph, std::shared_ptr<GraphRecord>> graphs;  // those that the program owns
+    std::set<Executable> executables;
+    std::set<Link> links;
     Report report;
 
     // `fault` is the error of a kernel that faulted; it is permanent. `fault_returned` is true if
@@ -67,6 +77,8 @@ class Runtime {
     bool heap_used = false;
     // The text that kernels have printed and that is not shown yet.
     std::string printed;
+    std::set<std::string> said;  // the messages of print_once()
+    std::recursive_mutex lock;   // a call holds it
 
     [[nodiscard]] uint64_t gpu_bytes() const;  // size of the GPU's memory
     // Returns " <address>" for messages, or "" if it is unknown. The parent process replaces the

@@ -22,8 +22,6 @@
 
 namespace coalesce::cudart {
 
-using StreamAttribute = std::array<char, 64>;  // cudaLaunchAttributeValue
-
 // Which calls are forbidden during a capture (cudaStreamCaptureMode). Calls that wait for the GPU
 // or allocate memory are not captured, so a program that needs them would make a wrong graph.
 enum class CaptureMode : int {

@@ -122,7 +122,7 @@ void check_defined(const CopyWork& c, const Ends& e) {
     const std::string part =
         undefined == all ? "" : std::to_string(undefined) + " of the copied bytes in ";
     runtime().report.add_mistake("uninitialized copy",
-                                 std::string(called(c.function)) +
+                                 std::string(c.function) +
                                      "() copies memory to which nothing was written: " + part +
                                      from->described(),
                                  caller());
@@ -223,7 +223,7 @@ void perform(const Work& work, StreamRecord& stream) {
                 [&](const SetWork& s) { set(s, stream); },
                 [&](const HostWork& h) {
                     rt.waited();
-                    const detail::ProgramCall program(true);
+                    const ProgramCall program;
                     if (h.callback)
                         h.callback(h.stream, cudaSuccess, h.data);
                     else

@@ -95,9 +95,12 @@ void submit_async(CopyWork copy, Stream stream);
 void take_attributes(KernelWork& work, const LaunchAttribute* attributes, unsigned count);
 // Submits a launch with these attributes.
 void launch_with(KernelWork work, const LaunchAttribute* attributes, unsigned count, Stream stream);
-[[nodiscard]] CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind,
-                               const char* function);
-[[nodiscard]] CopyWork copy_of(const Copy3D& p, const char* function);
+[[nodiscard]] CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind);
+[[nodiscard]] CopyWork copy_of(const Copy3D& p);
+[[nodiscard]] CopyWork copy_to_symbol(const void* symbol, const void* from, size_t bytes,
+                                      size_t offset, CopyKind kind);
+[[nodiscard]] CopyWork copy_from_symbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                                        CopyKind kind);
 
 // Launches a kernel and returns its modelled milliseconds. Throws Failure if it cannot start.
 double launch(const KernelWork& work);

@@ -14,7 +14,7 @@ from coalesce import _core
 from coalesce.compile import pathfinder, runtime_library
 
 ROOT = Path(__file__).parents[3]
-NEWEST = 5  # nvidia-cuda-runtime 13.5 is the newest version whose names missing.inc lists
+NEWEST = 5  # nvidia-cuda-runtime 13.5 is the newest version whose names functions.inc lists
 ABI = ROOT / "csrc/cudart/abi/abi.hpp"
 DRIVER_ABI = ROOT / "csrc/cudart/abi/driver.hpp"
 
