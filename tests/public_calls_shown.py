@@ -235,6 +235,21 @@ def _pictures() -> Iterator[Call]:
         {"block_dim": extent((8, 4)), "title": title},
     )
     yield Call(
+        "draw.board",
+        draw.board,
+        {
+            "*grids": Argument([draw.Grid("tile", [["used"]])], [*OBJECTS, *NONE, *INTEGERS]),
+            "*legend": Argument({"used": "read"}, [*OBJECTS, *NONE, *INTEGERS, *TEXTS]),
+            "title": title,
+            "headline": any_text("one cell"),
+        },
+    )
+    yield Call(
+        "draw.player",
+        draw.player,
+        {"*frames": Argument({"one": draw.thread_block((8, 4))}, [*OBJECTS, *NONE, *INTEGERS])},
+    )
+    yield Call(
         "draw.event",
         draw.event,
         {

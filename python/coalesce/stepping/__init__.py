@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from coalesce import draw
 from coalesce._core import sim
 from coalesce.common import geometry, require, words
 from coalesce.common.errors import InstructionLimit, LaunchError
@@ -17,7 +18,7 @@ from coalesce.launch.arguments import HostArray
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
 from coalesce.simulate.recorded import events_of
-from coalesce.stepping import debug_info, locations
+from coalesce.stepping import debug_info, frames, locations
 from coalesce.stepping import values as step_values
 
 if TYPE_CHECKING:
@@ -436,6 +437,31 @@ class Stepper:
     def finish(self) -> None:
         """Run all warps until the block has ended."""
         self._go(lambda s: s.run([]))
+
+    def play(self, most: int = 24) -> draw.Player:
+        """Run all warps until the block has ended, and show what they do to shared memory.
+
+        Each picture shows the shared arrays after one source line of one warp: the elements that
+        the line stored and loaded, and those that were not stored yet.
+
+        Parameters
+        ----------
+        most : int
+            The largest number of pictures. The block stops after the last one.
+
+        Returns
+        -------
+        coalesce.draw.Player
+
+        Raises
+        ------
+        ValueError
+            The block did not access shared memory.
+        """
+        shown = frames.frames_of(self, require.whole("most", most, 1))
+        if not shown:
+            raise ValueError("there is nothing to show: the block did not access shared memory")
+        return draw.player(shown)
 
     # -- its contents --------------------------------------------------------------------------
 

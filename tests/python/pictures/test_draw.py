@@ -557,3 +557,56 @@ def test_a_legend_stays_within_the_picture():
 
 def test_ten_groups_have_ten_colours():
     assert len({(p.light, p.dark) for p in map(_palette.group, range(10))}) == 10
+
+
+def test_a_board_has_the_states_of_its_cells():
+    states = np.full((3, 8), "", object)
+    states[0, :5] = "used"
+    states[2, 3] = "wrong"
+    words = {"used": "read", "wrong": "read too early"}
+    picture = draw.board([draw.Grid("tile", states, note="3 rows")], words, headline="a < b")
+    assert picture.headline == "a < b"
+    assert {m["state"] for m in marked(picture, "state")} == {"", "used", "wrong"}
+    assert {"tile", "3 rows", "read", "read too early", "a < b"} <= set(texts(picture))
+    assert "  |#####   |\n  |        |\n  |   X    |\n  3 rows" in picture.text
+    assert max(map(len, picture.text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("states", "legend", "message"),
+    [
+        ([["read"]], {}, "`states` must be one of '', 'used'"),
+        ([], {}, "must have rows and columns"),
+        ([["used"]], {}, "`legend` must explain the state 'used'"),
+        ([["used"]], {"read": "x"}, "`legend` must be one of"),
+    ],
+)
+def test_a_board_refuses_states_without_a_meaning(states, legend, message):
+    with pytest.raises(ValueError, match=message):
+        draw.board([draw.Grid("a", states)], legend, headline="none")
+
+
+def test_a_player_has_a_button_for_each_picture_and_no_script(check_html):
+    frames = {f"k = {k}": draw.thread_block((8, k + 1), title="<k>") for k in range(4)}
+    one = draw.player(frames)
+    html = one._repr_html_()
+    assert "<script" not in html
+    assert html.count('type="radio"') == html.count("<img") == 4
+    assert html.count(" checked>") == 1
+    assert html.count("<div hidden") == 2  # without styles, the first and the last are left
+    names = re.findall(r'name="([^"]*)"', html)
+    assert len(set(names)) == 1
+    assert re.findall(r'id="([^"]*)"', html)[1:] == [f"{names[0]}-{k}" for k in range(4)]
+    assert html == draw.player(frames)._repr_html_(), "the same in each run"
+    assert names[0] not in draw.player({"other": frames["k = 0"]})._repr_html_()
+    assert "[k = 0]" in repr(one)
+    assert "... 2 more: k = 1, k = 2" in repr(one)
+    without = re.sub(r"<style>.*?</style>|<input[^>]*>|</?label[^>]*>", "", html)
+    check_html(re.sub(r' (id|class|hidden)="[^"]*"', "", without))
+
+
+def test_a_player_needs_pictures():
+    with pytest.raises(ValueError, match="`frames` is empty"):
+        draw.player({})
+    with pytest.raises(TypeError, match="`frames` must contain pictures; 'a' is int 1"):
+        draw.player({"a": 1})

@@ -532,3 +532,27 @@ def test_mistakes():
     with pytest.raises(TypeError, match="`line` must be an int"):
         stepper.run_to("4")
     assert "line" in repr(stepper)
+
+
+TURNED = """
+extern "C" __global__ void reverse(const float* x, float* out) {
+    __shared__ float tile[64];
+    int t = threadIdx.x;
+    tile[t] = x[t];BARRIER
+    out[t] = tile[63 - t];
+}"""
+
+
+@pytest.mark.parametrize(("barrier", "wrong"), [("", 1), (" __syncthreads();", 0)])
+def test_a_block_plays(barrier, wrong):
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    kernel = coalesce.Kernel(TURNED.replace("BARRIER", barrier))
+    frames = kernel.step(1, 64, x, out).play().frames
+    assert len(frames) == 4  # a store and a load of each warp
+    assert sum("loaded, but not stored yet" in f.text for f in frames.values()) == wrong
+    first = frames["1"].text
+    assert first.startswith("warp 0, line 5\ntile[t] = x[t];")
+    assert "|" + 32 * "+" + "|\n  |" + 32 * "?" + "|" in first
+    assert len(kernel.step(1, 64, x, out).play(2).frames) == 2
+    with pytest.raises(ValueError, match="did not access shared memory"):
+        coalesce.Kernel(SCALE).step(1, 32, x, out, 1.0, 8).play()
