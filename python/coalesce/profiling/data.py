@@ -217,7 +217,17 @@ class ProfileData:
     @property
     def verdict(self) -> list[str]:
         """The verdict: a sentence for each kind of memory. Sentences about waste come first."""
-        return [finding.text for finding in profiling_verdict.verdict(self.accesses())]
+        sentences = profiling_verdict.verdict(self.accesses(), self.lanes_per_instruction)
+        return [finding.text for finding in sentences]
+
+    @property
+    def lanes_per_instruction(self) -> float:
+        """How many lanes of a warp execute an instruction on average: at most 32.
+
+        It is less than 32 if the lanes of a warp diverge, or if warps have lanes without a thread.
+        """
+        m = self._results.metrics
+        return m["smsp__thread_inst_executed.sum"] / max(m["smsp__inst_executed.sum"], 1)
 
     def __getstate__(self) -> dict[str, Any]:
         # Leave out what is computed from the others, and the function, which cannot be pickled.

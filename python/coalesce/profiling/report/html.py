@@ -53,7 +53,7 @@ def _header(profile: ProfileData) -> Markup:
 
 def _findings(profile: ProfileData) -> Markup:
     parts = []
-    for finding in verdict.verdict(profile.accesses()):
+    for finding in verdict.verdict(profile.accesses(), profile.lanes_per_instruction):
         color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
         text = tag("b", finding.text) if finding.wasteful else finding.text
         style = f"border-left:4px solid {color};padding:2px 10px;margin:6px 0"

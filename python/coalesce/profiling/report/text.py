@@ -38,7 +38,7 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     yield Text(launch(profile), FAINT)
     yield Text()
     accesses = profile.accesses()
-    for finding in verdict.verdict(accesses):
+    for finding in verdict.verdict(accesses, profile.lanes_per_instruction):
         yield from _finding(finding, width)
     if accesses:
         yield Text()

@@ -112,19 +112,27 @@ _SPACES = ("global", "generic", "shared", "local")
 _ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "atomic")
 
 
-def verdict(accesses: Sequence[Access]) -> list[Sentence]:
+_MANY_LANES = 24  # with fewer active lanes per instruction, the verdict says so
+
+
+def verdict(accesses: Sequence[Access], lanes: float) -> list[Sentence]:
     """Return a sentence for each memory that the kernel accesses.
 
-    Sentences about waste come first.
+    `lanes` is the average number of lanes that execute an instruction. There is also a sentence
+    about the lanes if they are few. Sentences about waste come first.
     """
     findings = []
+    if lanes < _MANY_LANES:
+        findings.append(
+            Sentence(True, f"{number(lanes)} of 32 lanes execute an instruction on average.")
+        )
     for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
         chosen = [a for a in accesses if a.space in spaces]
         if chosen:
             findings.append(finding(chosen))
     if any(a.space == "local" for a in accesses):
         findings.append(_local(accesses))
-    if not findings:
+    if not accesses:
         findings.append(Sentence(False, "No access to global or shared memory."))
     return sorted(findings, key=lambda f: not f.wasteful)
 
