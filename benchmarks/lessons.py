@@ -1,11 +1,15 @@
 """Measure on a GPU every time that the lessons and the documentation show.
 
     python benchmarks/lessons.py [--out python/coalesce/lessons/h200.json]
+    python benchmarks/lessons.py --counters    # needs no GPU
 
 Writes the file that `coalesce.lessons` reads. The file holds milliseconds of each variant, measured
 by CUDA events with the arrays on the GPU. It also holds the bandwidth of the access patterns for
 several strides, offsets and widths. The script takes a minute or two on a large GPU. Only this
 script writes the file.
+
+The lessons also show counters of Nsight Compute. The script copies them from the recording in
+tests/data. With ``--counters``, it does nothing else.
 """
 
 from __future__ import annotations
@@ -26,6 +30,23 @@ from coalesce.lessons import _measure, _recording
 from coalesce.plots import Sweep
 
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "lessons" / "h200.json"
+COUNTERS = Path(__file__).parents[1] / "tests" / "data" / "models_h200.json"
+SHOWN = (
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "gpu__time_duration.sum",
+    "warm gpu__time_duration.sum",
+    "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__t_sector_hit_rate.pct",
+    "lts__t_sectors_srcunit_tex_op_read.sum",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "smsp__average_warp_latency_per_inst_issued.ratio",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+)
+STALLS = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+REASONS = ("barrier", "dispatch_stall", "lg_throttle", "long_scoreboard", "math_pipe_throttle")
+REASONS += ("mio_throttle", "not_selected", "selected", "short_scoreboard")
 TILES: dict[str, list[dict[str, Any]]] = {"tiled": [{}, {"tile": 16}]}
 SUM_SIZES = (256, 1024, 4096, 16384)
 # Rows of a multiple of 32 words put a column into one bank of L1. Rows with one word more do not.
@@ -67,7 +88,12 @@ def main() -> None:
     """Measure and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--counters", action="store_true", help="only copy the counters")
     options = parser.parse_args()
+    if options.counters:
+        known = json.loads(options.out.read_text(encoding="utf-8"))
+        options.out.write_text(_text(known | {"counters": counters()}), encoding="utf-8")
+        return
     status = need_gpu()
     gpu = coalesce.devices()[0]
     major, minor = nvrtc.nvrtc().version
@@ -92,9 +118,26 @@ def main() -> None:
         "command": "python benchmarks/lessons.py",
         "times": times,
         "sweeps": sweeps,
+        "counters": counters(),
     }
     options.out.write_text(_text(results), encoding="utf-8")
     print(f"{options.out}: {len(times)} times in {time.monotonic() - started:.0f} s")
+
+
+def counters() -> list[dict[str, Any]]:
+    """Return the counters of square float32 problems of 512 and 4096, a dict for each variant."""
+    recorded = json.loads(COUNTERS.read_text(encoding="utf-8"))
+    metrics = [*SHOWN, *(STALLS.format(reason) for reason in REASONS)]
+    rows = []
+    for launch in recorded["launches"]:
+        operation, _, rest = launch["case"].partition("/")
+        for n in (512, 4096):
+            sizes = (f"{n}x{n} float32", f"{n}x{n}x{n} float32")
+            if rest in [f"{launch['kernel']} {size}" for size in sizes]:
+                values = dict(zip(recorded["metrics"], launch["values"], strict=True))
+                row = {"operation": operation, "variant": launch["kernel"], "n": n}
+                rows.append(row | {"counters": {name: values[name] for name in metrics}})
+    return rows
 
 
 def _text(results: dict[str, Any]) -> str:
@@ -106,7 +149,7 @@ def _text(results: dict[str, Any]) -> str:
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
-_LISTS = ("times", "sweeps")
+_LISTS = ("times", "sweeps", "counters")
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ _INTRODUCTION = """\
 variants are faster than the variant before them, so this page calls the variants the rungs of a
 ladder. The page compares the speed of the rungs with the speed of cuBLAS, NVIDIA's library. [The
 glossary](../notebooks/glossary.md) explains the terms, and [lesson
-7](../notebooks/07_from_1_percent_to_past_cublas.ipynb) explains the kernels."""
+7](../notebooks/07_registers_and_pipelines.ipynb) explains the kernels."""
 
 _METHOD = """\
 How the times were measured:

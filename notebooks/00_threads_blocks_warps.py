@@ -14,23 +14,17 @@
 #
 # **Time:** 50 minutes. **You need:** C and NumPy arrays. You do not need a GPU. The [glossary](glossary.md) explains every term.
 #
-# **How the lessons work.** Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
+# **How the lessons work.** The first exercise comes after five minutes. Cells with `lessons.predict` ask a question. Replace `...` by your guess and run the cell.
 # The cell then shows the measured value beside your guess, and an explanation. If you only read the lesson, guess
 # first. Then open the answer with a click.
-
-# %% tags=["install", "remove-cell"]
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
 
 # %%
 import numpy as np
 
 import coalesce
 from coalesce import draw, lessons
+
+# %load_ext coalesce
 
 # %% [markdown]
 # ## Kernels, threads, blocks
@@ -72,13 +66,42 @@ x[[0, 1, 2, 999]]
 # a simulator. The simulator executes the machine code that the CUDA compiler makes for an NVIDIA H200, and it counts
 # what this code does.
 
+
 # %% tags=["counts"]
+def last_element(blocks):
+    """The last of 5,000 zeros after a launch of `add_ten` with this number of blocks."""
+    x = np.zeros(5000, np.float32)
+    add_ten[blocks, 256](x, 5000)
+    return x[-1]
+
+
 lessons.predict(
     "blocks of 256",
     "How many blocks of 256 threads does an array of 5,000 elements need?",
     guess=...,
-    measured=lambda: -(-5000 // 256),  # ceil division: it rounds up
+    measured=lambda: next(blocks for blocks in range(1, 5000) if last_element(blocks) == 10),
 )
+
+# %% [markdown]
+# ## Your first kernel
+#
+# An exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
+# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
+# The exercise sets the grid and the block; you cannot change them. The check runs the kernel on arrays of two sizes, and
+# tests three things:
+#
+# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
+#   no fixed order, and at least one of them writes.
+# - The result equals NumPy's result.
+# - The counts are within the limits that the exercise lists. (This lesson explains requests, and lesson 1 explains
+#   sectors and the word *coalesced*. A kernel in which thread `i` computes element `i` meets these limits.)
+#
+# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
+# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
+# message contains the call for a solution.
+
+# %% tags=["exercise"]
+lessons.exercise("add_arrays")
 
 # %% [markdown]
 # ## One number for each thread
@@ -102,7 +125,6 @@ lessons.predict(
     "In a block of 4 x 4 threads, which thread comes after (x, y) = (3, 0)?",
     choices=["(4, 0)", "(3, 1)", "(0, 1)"],
     guess=...,
-    measured=lambda: f"({4 % 4}, {4 // 4})",  # the thread with t = 4
     show=lambda: draw.thread_block((4, 4)),
 )
 
@@ -111,15 +133,15 @@ lessons.predict(
     "rows of a warp",
     "In a block of 16 x 16 threads, how many rows of the block share one warp?",
     guess=...,
-    measured=lambda: len({t // 16 for t in range(32)}),
     show=lambda: draw.thread_block((16, 16)),
 )
 
 # %% [markdown]
 # ## Ask the machine
 #
-# Let us check the formula by an experiment. The kernel below does not use the formula to find a thread's lane and warp.
-# It asks the hardware, in two steps:
+# Let us check the formula by an experiment. (With a GPU, the answer comes from the GPU. The simulator follows the same
+# formula, which was compared with GPUs.) The kernel below does not use the formula to find a thread's lane and warp.
+# It asks the hardware, in two steps. (You do not need to understand their code yet. Lesson 5 explains `__shfl_sync`.)
 #
 # - The thread's lane. The hardware keeps it in a special register, `%laneid`. C++ has no name for this register.
 #   Therefore the kernel uses a line of assembly: `asm(...)` copies `%laneid` to the variable `id`. (Inside `asm`, `%%`
@@ -166,7 +188,6 @@ lessons.predict(
     "idle lanes",
     "A block has 24 x 5 threads. How many lanes of its warps have no thread?",
     guess=...,
-    measured=lambda: -(24 * 5) % 32,
     show=lambda: draw.thread_block((24, 5)),
 )
 
@@ -176,7 +197,7 @@ lessons.predict(
 #
 # The next cells copy a matrix of 480 x 480 floats with blocks of several shapes, and count two things. A **request** is
 # one load (or store) instruction of one warp. A **sector** is a piece of 32 bytes, or 8 floats. A GPU moves memory in
-# whole sectors. The matrix has 480 · 480 / 8 = 28,800 sectors.
+# whole sectors: a load *touches* each sector from which a lane wants a byte. The matrix has 480 · 480 / 8 = 28,800 sectors.
 
 # %%
 copy = coalesce.Kernel(
@@ -204,8 +225,11 @@ def loads(block):
     )
 
 
+SHAPES = [(32, 4), (16, 8), (24, 5), (20, 6), (12, 10)]
+
+
 def table():
-    for block in [(32, 4), (16, 8), (24, 5), (20, 6), (12, 10)]:
+    for block in SHAPES:
         requests, sectors = loads(block)
         print(
             f"block {block[0]:2} x {block[1]:2}: {requests:5} requests, {sectors:5} sectors, "
@@ -224,26 +248,22 @@ lessons.predict(
 # %% tags=["counts"]
 lessons.predict(
     "extra sectors",
-    "Which shapes move more sectors than the 28,800 of the matrix?",
+    "In which shapes do the loads touch more sectors in all than the 28,800 of the matrix?",
     choices=[
         "all whose rows are not 32 threads",
         "those whose rows are no multiple of 8 threads",
         "those whose last warp is partly empty",
     ],
     guess=...,
-    measured=lambda: (
-        "those whose rows are no multiple of 8 threads"
-        if [loads((x, y))[1] > 28800 for x, y in [(16, 8), (24, 5), (20, 6), (12, 10)]]
-        == [False, False, True, True]
-        else "another rule"
-    ),
+    measured=lambda: {block: loads(block)[1] - 28800 for block in SHAPES},
     show=table,
 )
 
 # %% [markdown]
-# Blocks of 20 x 6 move 8,640 sectors too many, for **two** reasons. First, a row of a block may end in the middle of a
-# sector. The neighbouring block then moves this sector again. Second, a warp may end inside a row, in the middle of a
-# sector. The next warp then moves this sector again.
+# The loads of blocks of 20 x 6 touch 8,640 sectors too many, for **two** reasons. First, a row of a block may end in the
+# middle of a sector. The neighbouring block then touches this sector again. Second, a warp may end inside a row, in the
+# middle of a sector. The next warp then touches this sector again. (Not every touched sector comes from the memory: the
+# next warp usually finds it in a cache. Lesson 1 counts this.)
 #
 # How many sectors are due to each of the two reasons? The next cell counts the sectors as if each row of 20 threads
 # were one request. Then no request ends inside a row, so only the first reason is left.
@@ -284,57 +304,12 @@ lessons.predict(
 
 # %% [markdown]
 # ## Exercises
-#
-# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
-# The exercise sets the grid and the block; you cannot change them.
-#
-# The check runs the kernel on arrays of two sizes, and tests three things:
-#
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
-#   no fixed order, and at least one of them writes.
-# - The result equals NumPy's result.
-# - The counts are within the limits that the exercise lists.
-#
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
 
-# %%
-# %load_ext coalesce
-
-# %% [markdown]
-# ### Exercise 0.1
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("thread_number")
 
-# %%
-# %%cuda
-# __global__ void thread_number(int* out) {
-#     int t = threadIdx.x * blockDim.y * blockDim.z + threadIdx.y * blockDim.z + threadIdx.z;
-#     int place = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-#     out[place] = t;  // out[z, y, x]: the thread's number in the line of the block
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("thread_number").check(thread_number))
-
-# %% [markdown]
-# ### Exercise 0.2
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("which_warp")
-
-# %%
-# %%cuda
-# __global__ void which_warp(int* warp, int width, int height) {
-#     int x = threadIdx.x, y = threadIdx.y;
-#     warp[y * width + x] = y;  // a warp for each row
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("which_warp").check(which_warp))
 
 # %% [markdown]
 # **To remember**

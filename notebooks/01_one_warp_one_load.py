@@ -15,19 +15,13 @@
 # **Time:** 60 minutes. **You need:** [lesson 0](00_threads_blocks_warps.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
-# %% tags=["install", "remove-cell"]
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
-
 # %%
 import numpy as np
 
 import coalesce
 from coalesce import draw, lessons
+
+# %load_ext coalesce
 
 # %% [markdown]
 # ## The units
@@ -42,9 +36,10 @@ from coalesce import draw, lessons
 # multiprocessors share a larger cache, **L2**. Behind L2 is the memory itself, **DRAM**. The 32 addresses of a request
 # first arrive at L1.
 #
-# The cost of a request is the number of **distinct sectors** that its active lanes touch. Everything below follows from
-# this rule. (A lane is active if it has a thread that executes the instruction.) A request is **coalesced** if it
-# touches the smallest number of sectors that can hold its bytes.
+# This lesson counts the **distinct sectors** that the active lanes of a request touch. This number says how much data a
+# request wants from the caches and from DRAM. (A lane is active if it has a thread that executes the instruction.) A
+# request is **coalesced** if its lanes access neighbouring elements, so that hardly any byte of its sectors is
+# left over. (Lesson 2 adds a second cost, inside L1.)
 #
 # The simulator counts sectors from the addresses that the compiled kernel computes. Hardware counters give the same numbers.
 #
@@ -190,10 +185,10 @@ def behind_l1():
 lessons.predict(
     "offset behind L1",
     "64 blocks of 256 threads load `x[i + 1]`. The loads touch 25 % more sectors than `x[i]`. "
-    "How much does the traffic from L2 to L1 grow?",
+    "How much does the traffic from L2 to L1 grow (modelled)?",
     choices=["by 25 %", "by about 10 %", "by less than 4 %"],
     guess=...,
-    measured=lambda: "by less than 4 %" if 1 < behind_l1() < 1.04 else "by more",
+    measured=behind_l1,
 )
 
 # %% [markdown]
@@ -206,10 +201,23 @@ def strides():
         print(
             f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors per request"
         )
-    return [
-        draw.warp_access(range(0, 32 * 8, 8), 4, title="x[2 * i]"),
-        draw.warp_access(range(0, 32 * 128, 128), 4, title="x[32 * i]"),
-    ]
+    return draw.player(
+        {f"stride {stride}": memory(stride) for stride in (1, 2, 3, 4, 6, 8, 16, 32)}
+    )
+
+
+def memory(stride):
+    """A picture of the memory around x: the words that the lanes load, and the rest of their sectors."""
+    words = np.arange(32) * stride
+    states = np.full(1024, "", object)
+    states[(words // 8 * 8)[:, None] + np.arange(8)] = "beside"
+    states[words] = "used"
+    sectors = len(np.unique(words // 8))
+    return draw.board(
+        [draw.Grid("memory: each row is a line of 32 words", states.reshape(32, 32))],
+        {"used": "loaded by a lane", "beside": "in a touched sector, but not loaded"},
+        headline=f"x[{stride} * i]: {sectors} sectors, {3200 / sectors / 8:.0f} % of their bytes used",
+    )
 
 
 # %% tags=["counts"]
@@ -225,7 +233,7 @@ lessons.predict(
     "worst stride",
     "With larger strides, a request touches more sectors. From which stride on does this number stop growing?",
     guess=...,
-    measured=lambda: next(s for s in range(1, 33) if load(pattern="stride", stride=s) == 32),
+    measured=lambda: max(range(1, 33), key=lambda s: (load(pattern="stride", stride=s), -s)),
     show=strides,
 )
 
@@ -293,8 +301,7 @@ if recorded.gbps is not None:
 # Wider loads did help, and the limit is no longer latency. All bytes that are loaded and stored pass through **L2**.
 # According to the model, L2 is the next limit.
 #
-# But here the model is not precise. DRAM needs nearly as many cycles as L2. In this case, the model assumes that L2 and
-# DRAM delay each other. For this kernel, the modelled delay is too large: the measured bandwidth is higher than the
+# The model is not precise here: DRAM needs nearly as many cycles as L2, and the measured bandwidth is higher than the
 # modelled bandwidth.
 #
 # ## What the memory behind the caches moves
@@ -347,29 +354,17 @@ lessons.predict(
     "Which size of piece explains the bandwidths of strides 8, 16 and 32?",
     choices=["32 bytes", "64 bytes", "128 bytes"],
     guess=...,
-    measured=lambda: "64 bytes" if memory_bytes(8) == memory_bytes(16) == 1 << 24 else "another",
+    measured=lambda: [memory_bytes(stride) for stride in (8, 16)],
     show=pieces,
 )
 
 # %% [markdown]
-# A DRAM never delivers a single byte: for each address, it delivers a **burst** of several bytes. So scattered accesses
-# waste bandwidth. A tutorial reports that the bandwidth falls from 110 to 15 GB/s if the accesses are scattered. This
-# is a factor of 7.3. Can we conclude from this factor how large the pieces are? The tutorial does not say at which
-# stride it measured. Two cases are possible:
+# So scattered accesses waste bandwidth: the GPU reads DRAM in pieces of 64 bytes. (CUDA calls this the fetch
+# granularity of L2. A program can ask for another size, so 64 bytes need not be the smallest piece of the DRAM itself.)
 #
-# 1. For every 4 bytes that the kernel uses, the memory moves 32 bytes. With pieces of 32 bytes, this happens at stride
-#    8 and at all larger strides. With pieces of 64 bytes, this happens only at stride 8. The bandwidth falls by a
-#    factor of 32 / 4 = 8 at most.
-# 2. For every 4 bytes that the kernel uses, the memory moves 64 bytes. With pieces of 64 bytes, this happens at stride
-#    16 and at all larger strides. The bandwidth falls by a factor of 64 / 4 = 16 at most.
-#
-# The factor is the bandwidth at stride 1, divided by the bandwidth at the larger stride. The factor is 8 (case 1) or 16
-# (case 2) only if the memory is fully busy at both strides. Otherwise the factor is smaller. A factor of 7.3 fits
-# case 1, because 7.3 is nearly 8. A factor of 7.3 also fits case 2, if the memory was only half busy at stride 1: then
-# the factor is at most 16 / 2 = 8. The factor alone does not say how large the pieces are.
-#
-# In our plot, the memory is only partly busy at stride 1: the GPU reaches 2,700 of 4,800 GB/s. So the factors of
-# this GPU are far below 8 and 16:
+# A tutorial reports that the bandwidth falls from 110 to 15 GB/s, a factor of 7.3, if the accesses are scattered. How
+# much a kernel loses depends on how busy the memory was before. In our plot, the memory is only partly busy at stride 1:
+# the GPU reaches 2,700 of 4,800 GB/s. So the factors of this GPU are smaller:
 
 # %%
 if data.gbps is not None:
@@ -415,68 +410,24 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
-# The exercise sets the grid and the block; you cannot change them.
-#
-# The check runs the kernel on arrays of two sizes, and tests three things:
-#
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
-#   no fixed order, and at least one of them writes.
-# - The result equals NumPy's result.
-# - The counts are within the limits that the exercise lists.
-#
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
+# [Lesson 0](00_threads_blocks_warps.ipynb) says how the exercises work.
 
-# %%
-# %load_ext coalesce
-
-# %% [markdown]
-# ### Exercise 1.1
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("copy_four")
 
-# %%
-# %%cuda
-# __global__ void copy_four(const float* x, float* out, int n) {
-#     int first = 4 * (blockIdx.x * 256 + threadIdx.x);
-#     for (int j = 0; j < 4; ++j) {
-#         if (first + j < n) out[first + j] = x[first + j];
-#     }
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("copy_four").check(copy_four))
-
-# %% [markdown]
-# ### Exercise 1.2
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("pair_means")
-
-# %%
-# %%cuda
-# __global__ void pair_means(const float* x, float* out, int n) {
-#     int i = blockIdx.x * 256 + threadIdx.x;
-#     if (i < n) out[i] = (x[2 * i] + x[2 * i + 1]) / 2;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("pair_means").check(pair_means))
 
 # %% [markdown]
 # **To remember**
-# - The cost of a request is the number of distinct 32-byte sectors that it touches. If the 32 lanes of a warp load
+# - A request wants as much data as it touches distinct sectors of 32 bytes. If the 32 lanes of a warp load
 #   adjacent elements of 4 bytes, the request touches 4 sectors. With elements of 8 bytes it touches 8 sectors, and with
 #   16 bytes, 16 sectors.
 # - It does not matter in which order the lanes access the elements. A broadcast costs one sector. An offset costs at most
 #   one sector more.
 # - With a stride of s elements, a request touches s times as many sectors as with stride 1, but at most one
 #   sector per lane.
-# - Sectors are counted at L1. The memory behind L2 moves pieces of 64 bytes. It is fast only if, at any moment, many
+# - Sectors are counted at L1. The GPU reads DRAM in pieces of 64 bytes. DRAM is fast only if, at any moment, many
 #   bytes are on their way to the GPU.
 
 # %%

@@ -16,19 +16,13 @@
 # **Time:** 60 minutes. **You need:** [lesson 1](01_one_warp_one_load.ipynb). You do not need a GPU. The [glossary](glossary.md) explains
 # the terms.
 
-# %% tags=["install", "remove-cell"]
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
-
 # %%
 import numpy as np
 
 import coalesce
 from coalesce import draw, lessons
+
+# %load_ext coalesce
 
 N = 128
 rng = np.random.default_rng(0)
@@ -40,24 +34,42 @@ lessons.times("matmul", ["naive", "coalesced"])
 # %% [markdown]
 # ## The first kernel
 #
-# BLAS, a standard interface of libraries, defines a matrix product as `out = alpha * a @ b + beta * c`. Here, `alpha`
-# is 1 and `beta` is 0, so the result is the product `a @ b`. `a` has M x K elements, and `b` has K x N. Each thread
-# computes one element `(row, col)` of the result. For this, it walks along a row of `a` and down a column of `b`.
+# `a` has M x K elements, `b` has K x N, and `out` has M x N. Each thread computes one element `(row, col)` of the result.
+# For this, it walks along a row of `a` and down a column of `b`. (The table shows the times of two variants of
+# `coalesce.matmul`, which have the same loop. At the end, this lesson says what else they do.)
 
 # %%
-lessons.code("matmul", "naive")
+# %%cuda
+# __global__ void naive(const float* a, const float* b, float* out, int M, int N, int K) {
+#     int row = blockIdx.x * 32 + threadIdx.x;
+#     int col = blockIdx.y * 32 + threadIdx.y;
+#     if (row >= M || col >= N) return;
+#     float sum = 0;
+#     for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+#     out[row * N + col] = sum;
+# }
 
 # %% [markdown]
-# `INDEX`, `REAL` and `TILE` are macros. Here they stand for `int`, `float` and 32. `block_y` is `blockIdx.y`. (The rest
-# of line 21 is only needed for matrices with more than 65,535 blocks along y.) The number of blocks is rounded up (a
-# **ceil division**), so that blocks of 32 x 32 cover all rows and columns. The last blocks may reach beyond the matrix.
+# The number of blocks is rounded up (a **ceil division**), so that blocks of 32 x 32 threads cover all rows and columns.
+# The last blocks may reach beyond the matrix.
+
+
+# %%
+def profile(kernel, a, b, block=(32, 32)):
+    """Profile a kernel for the product a @ b. Its first grid axis chooses rows."""
+    (M, K), N = a.shape, b.shape[1]
+    out = np.zeros((M, N), np.float32)
+    p = kernel.profile((-(-M // 32), -(-N // 32)), block, a, b, out, M, N, K, device="sim")
+    assert np.allclose(out, a @ b, atol=1e-2)
+    return p
+
 
 # %% tags=["counts"]
 M, width = 100, 70
 
 
 def threads():
-    p = coalesce.profile("matmul", a[:M], b[:, :width], variant="naive", device="sim")
+    p = profile(naive, a[:M].copy(), b[:, :width].copy())
     print(f"grid {p.grid[:2]} of blocks {p.block[:2]} for {M * width} elements")
     return int(np.prod(p.grid) * np.prod(p.block))
 
@@ -79,21 +91,18 @@ lessons.predict(
 # of one block may come before or after a thread of another block.
 
 # %%
-no_column_test = coalesce.Kernel(
-    """
-extern "C" __global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
-    int row = blockIdx.x * 32 + threadIdx.x;
-    int col = blockIdx.y * 32 + threadIdx.y;
-    if (row >= M) return;
-    float sum = 0;
-    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
-    out[row * N + col] = sum;
-}
-""",
-    "product",
-)
+# %%cuda
+# __global__ void no_column_test(const float* a, const float* b, float* out, int M, int N, int K) {
+#     int row = blockIdx.x * 32 + threadIdx.x;
+#     int col = blockIdx.y * 32 + threadIdx.y;
+#     if (row >= M) return;
+#     float sum = 0;
+#     for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+#     out[row * N + col] = sum;
+# }
 
 
+# %% tags=["counts"]
 def stray():
     row, col = np.meshgrid(np.arange(M), np.arange(width, 96), indexing="ij")
     place = row * width + col
@@ -101,22 +110,17 @@ def stray():
     return int((place < M * width).sum())
 
 
-# %% tags=["counts"]
+def checked():
+    small_a, small_b, out = a[:M].copy(), b[:, :width].copy(), np.zeros((M, width), np.float32)
+    return no_column_test.check((4, 3), (32, 32), small_a, small_b, out, M, width, N)
+
+
 lessons.predict(
     "stray writes",
     "How many of the 2,600 stray writes stay inside `out`, where no bounds check can see them?",
     guess=...,
     measured=stray,
-    show=lambda: no_column_test.check(
-        (4, 3),
-        (32, 32),
-        a[:M].copy(),
-        b[:, :width].copy(),
-        np.zeros((M, width), np.float32),
-        M,
-        width,
-        N,
-    ),
+    show=checked,
 )
 
 # %% [markdown]
@@ -127,14 +131,14 @@ lessons.predict(
 
 # %%
 lanes = range(32)
-naive = {
+reads = {
     f"k = {k}": [
         draw.Matrix("a", (N, N), [(lane, k) for lane in lanes]),
         draw.Matrix("b", (N, N), [(k, 0) for lane in lanes]),
     ]
     for k in (0, 1, 2)
 }
-p_naive = coalesce.profile("matmul", a, b, variant="naive", device="sim")
+p_naive = profile(naive, a, b)
 
 
 def per_iteration(p):
@@ -148,45 +152,37 @@ lessons.predict(
     "In one iteration `k` a warp loads from `a` and from `b`. How many sectors do both loads touch together?",
     guess=...,
     measured=lambda: per_iteration(p_naive),
-    show=lambda: draw.matrices(naive, title="naive: what one warp reads"),
+    show=lambda: draw.matrices(reads, title="naive: what one warp reads"),
 )
-
-# %% [markdown]
-# The picture shows where the lanes read; now count the sectors. In the report below, first read the line marked ▲. Then
-# look at line 28 of the source, with the loads of `a` and `b`. For each load, the report shows how many sectors a
-# request takes, and how many it needs.
-
-# %%
-p_naive
 
 # %% [markdown]
 # ## The fix: two lines
 #
 # `threadIdx.x` must decide the column. Then the 32 lanes of a warp have 32 neighbouring *columns* of one row. It is
-# enough to swap `x` and `y` in the two lines that compute `row` and `col`. The variant `naive_2d` does this. Its blocks
-# still have 32 x 32 threads. The marked lines differ from `naive`:
+# enough to swap `threadIdx.x` and `threadIdx.y`. Here is another way, which you find in many tutorials: the block has
+# 1024 x 1 threads, and `/` and `%` compute the row and the column of a thread. As lesson 0 showed, the shape of the
+# block alone changes nothing. What matters is that neighbouring lanes have neighbouring values of `col`.
 
 # %%
-lessons.code("matmul", "naive_2d", since="naive")
-
-# %% [markdown]
-# The variant `coalesced` below does the same in another way. Its blocks have 1024 x 1 threads, and `/` and `%` compute
-# the row and the column of a thread. As lesson 0 showed, the shape of the block alone changes nothing. What matters is
-# that neighbouring lanes have neighbouring values of `col`. (The two variants also number their blocks differently:
-# `blockIdx.x` chooses the rows in `coalesced`, and the columns in `naive_2d`.)
+# %%cuda
+# __global__ void coalesced(const float* a, const float* b, float* out, int M, int N, int K) {
+#     int row = blockIdx.x * 32 + threadIdx.x / 32;
+#     int col = blockIdx.y * 32 + threadIdx.x % 32;
+#     if (row >= M || col >= N) return;
+#     float sum = 0;
+#     for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+#     out[row * N + col] = sum;
+# }
 
 # %%
-lessons.code("matmul", "coalesced")
-
-# %%
-coalesced = {
+reads = {
     f"k = {k}": [
         draw.Matrix("a", (N, N), [(0, k) for lane in lanes]),
         draw.Matrix("b", (N, N), [(k, lane) for lane in lanes]),
     ]
     for k in (0, 1, 2)
 }
-p_coalesced = coalesce.profile("matmul", a, b, variant="coalesced", device="sim")
+p_coalesced = profile(coalesced, a, b, block=1024)
 
 # %% tags=["counts"]
 lessons.predict(
@@ -194,10 +190,7 @@ lessons.predict(
     "How many sectors do the two loads of one iteration touch now?",
     guess=...,
     measured=lambda: per_iteration(p_coalesced),
-    show=lambda: [
-        draw.matrices(coalesced, title="coalesced: what one warp reads"),
-        coalesce.compare(p_naive, p_coalesced),
-    ],
+    show=lambda: draw.matrices(reads, title="coalesced: what one warp reads"),
 )
 
 # %% tags=["counts"]
@@ -212,22 +205,65 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # %% [markdown]
 # The number of requests did not change, nor did the arithmetic.
 #
-# ## Why 12.6 times, if the sectors fall 6.6 times?
+# ## Why 12.5 times, if the sectors fall 6.6 times?
 #
-# The kernel became 12.6 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` also read
-# more from DRAM than `coalesced`? No, as the next cells show. So there must be another reason. The cells profile
-# the product of two matrices of 512 x 512. This product is large enough to fill the GPU, and small enough for its
-# operands to stay in L2. The counts are exact. The caches and the time are modelled: the time model estimates how long
-# each resource of the GPU is busy.
-#
-# A request passes through several resources:
+# At 4096, the kernel became 12.5 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` read
+# more from L2, or from DRAM? Each load of `a` uses 4 bytes of each of its sectors. The next iteration wants the 4 bytes
+# beside them.
+
+
+# %%
+column = coalesce.Kernel(
+    """
+__global__ void column(const float* a, float* out, int n, int iterations) {
+    float sum = 0;
+    for (int k = 0; k < iterations; ++k) sum += a[threadIdx.x * n + k];  // each lane has a row
+    out[threadIdx.x] = sum;
+}
+""",
+    "column",
+)
+
+
+def sectors(iterations):
+    """Sectors that the loads of one warp touch, and sectors that come from L2 (modelled)."""
+    out = np.zeros(32, np.float32)
+    p = column.profile(1, 32, a, out, N, iterations, device="sim")
+    return p.totals()[0].cost, p.metrics()["lts__t_sectors_srcunit_tex_op_read.sum"]
+
+
+def step(k):
+    """A picture of iteration k: the first 16 columns of the 32 rows of `a`."""
+    touched, from_l2 = sectors(k + 1)
+    new = from_l2 > (sectors(k)[1] if k else 0)
+    states = np.full((32, 16), "", object)
+    states[:, : 8 * (k // 8 + 1)] = "beside"
+    states[:, k] = "new" if new else "used"
+    return draw.board(
+        [draw.Grid("a: 32 rows, 16 of the columns", states)],
+        {"new": "loaded now: from L2", "used": "loaded now: found in L1", "beside": "is in L1"},
+        headline=f"k = {k}: {touched} sectors touched so far, {from_l2} of them came from L2",
+    )
+
+
+lessons.predict(
+    "the other bytes",
+    "Where does `naive` find the 4 bytes beside those that it has loaded?",
+    choices=["in L1", "in L2", "in DRAM: the sector is moved again"],
+    guess=...,
+    measured=lambda: profile(naive, a, b).metrics()["l1tex__t_sector_hit_rate.pct"],
+    show=lambda: draw.player({f"k = {k}": step(k) for k in range(9)}),
+)
+
+# %% [markdown]
+# So neither L2 nor DRAM explains the factor. The next cells profile the product of two matrices of 512 x 512. It is
+# large enough to fill the GPU. The counts are exact. The caches and the time are modelled: the time model estimates how
+# long each resource of the GPU is busy. A request passes through several resources:
 #
 # 1. The **load-store unit** of a multiprocessor accepts one request at a time. In our recordings of an H200, a request
 #    took at least 1.25 cycles of this unit. So our time model counts 1.25 cycles per request.
 # 2. The **data stage** of L1 reads the data. The data of L1 are in 32 **banks**: the word at address `x` is in bank
-#    `(x / 4) % 32`. In each pass, a bank delivers one word, and up to four lines of 128 bytes can take part. A row of
-#    512 floats has a multiple of 32 words. So all words of a column are in the same bank, and a request for 32 of them
-#    takes 32 passes.
+#    `(x / 4) % 32`. In each pass, a bank delivers one word, and up to four lines of 128 bytes can take part.
 # 3. Data that is not in L1 comes from L2.
 # 4. Data that is not in L2 comes from DRAM.
 #
@@ -237,67 +273,16 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 
 # %%
 large = rng.random((2, 512, 512), dtype=np.float32)
-big = {
-    v: coalesce.profile("matmul", *large, variant=v, device="sim") for v in ("naive", "coalesced")
-}
+big = {"naive": profile(naive, *large), "coalesced": profile(coalesced, *large, block=1024)}
+RESOURCES = {"requests": "load-store unit", "data": "data stage of L1", "l2": "L2", "dram": "DRAM"}
 
 
-def behind():
-    for name, p in big.items():
-        m = p.metrics()
-        print(
-            f"{name:10} L1 hits {m['l1tex__t_sector_hit_rate.pct']:3.0f} % of the sectors, "
-            f"DRAM reads {m['dram__bytes_read.sum'] / 1e6:.1f} MB (the operands have {2 * 512 * 512 * 4 / 1e6:.1f} MB)"
-        )
-
-
-lessons.predict(
-    "the other bytes",
-    "`naive` uses 4 bytes of each sector of `a`, and the next iteration wants the 4 bytes beside them. Where does it find them?",
-    choices=["in L1", "in L2", "in DRAM: the sector is moved again"],
-    guess=...,
-    measured=lambda: (
-        "in L1" if big["naive"].metrics()["l1tex__t_sector_hit_rate.pct"] > 95 else "elsewhere"
-    ),
-    show=behind,
-)
-
-
-# %%
-def bounds():
+def busy():
     for name, p in big.items():
         c = p.modelled.cycles
-        busy = c[p.modelled.bound] / 1980  # microseconds, at 1.98 GHz
-        print(f"{name:10} {1000 * p.modelled_ms:6.1f} us, {p.modelled.why}")
-        work = p.modelled.work
-        most = -(-int(work["blocks"]) // 132)  # an H200 has 132 multiprocessors
-        print(
-            f"{'':10} {most * work['requests'] / work['blocks']:,.0f} requests on the busiest multiprocessor; "
-            f"the bound is busy for {busy:.1f} us, the rest is {1000 * p.modelled_ms - busy:.1f} us"
-        )
-        print(
-            f"{'':10} data stage of L1 {c['data']:9,.0f} cycles, load-store unit {c['requests']:7,.0f}, DRAM {c['dram']:5,.0f}"
-        )
-
-
-def falls(what):
-    return what(big["naive"]) / what(big["coalesced"])
-
-
-def reconcile():
-    bounds()
-    sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-    print(f"sectors of loads       {falls(lambda p: p.metrics()[sectors]):5.1f} times fewer")
-    print(
-        f"passes of L1           {falls(lambda p: p.metrics()['memory_l1_tag_requests_global']):5.1f} times fewer"
-    )
-    print(
-        f"cycles of the bound    {falls(lambda p: p.modelled.cycles[p.modelled.bound]):5.1f} times fewer"
-    )
-    print(f"time, modelled         {falls(lambda p: p.modelled_ms):5.1f} times less")
-    measured = lessons.times("matmul", ["naive", "coalesced"])
-    if measured:
-        print(f"time, as in the table  {measured.ratio('coalesced'):5.1f} times less")
+        listed = ", ".join(f"{resource} {c[key]:,.0f}" for key, resource in RESOURCES.items())
+        print(f"{name:10} cycles: {listed}")
+    return lessons.times("matmul", ["naive", "coalesced"], n=512)
 
 
 lessons.predict(
@@ -305,24 +290,20 @@ lessons.predict(
     "Which resource is busy all the time while `naive` runs?",
     choices=["DRAM", "the data stage of L1", "the load-store unit", "the multipliers"],
     guess=...,
-    measured=lambda: {"data": "the data stage of L1"}.get(big["naive"].modelled.bound, "another"),
-    show=reconcile,
+    measured=lambda: big["naive"].modelled.bound,
+    show=busy,
 )
 
 # %% [markdown]
 # ## One column more
 #
-# The 32 words that `naive` loads from `a` are in 32 lines, but this alone does not take 32 passes. It takes 32 passes
-# because the words are in one bank. What if the rows have 513 words? Then the words of a column are in neighbouring
-# banks. The kernel has the same number of requests per iteration, and each of them still touches 32 sectors.
+# The 32 words that `naive` loads from `a` are in 32 lines, but this alone does not take 32 passes. What if the rows have
+# 513 words? The kernel has the same number of requests per iteration, and each load of `a` still touches 32 sectors.
 
 
 # %% tags=["counts"]
-odd_a, odd_b = rng.random((2, 513, 513), dtype=np.float32)
-odd = {
-    v: coalesce.profile("matmul", odd_a, odd_b, variant=v, device="sim")
-    for v in ("naive", "coalesced")
-}
+larger = rng.random((2, 513, 513), dtype=np.float32)
+odd = {"naive": profile(naive, *larger), "coalesced": profile(coalesced, *larger, block=1024)}
 
 
 def passes(p):
@@ -348,16 +329,20 @@ lessons.predict(
     "The matrices grow from 512 x 512 to 513 x 513. What happens to the time of `naive`?",
     choices=["it grows a little", "it stays the same", "it falls to less than half"],
     guess=...,
-    measured=lambda: (
-        "it falls to less than half"
-        if odd["naive"].modelled_ms < big["naive"].modelled_ms / 2
-        else "it grows a little"
-    ),
+    measured=lambda: odd["naive"].modelled_ms / big["naive"].modelled_ms,
     show=one_more,
 )
 
 # %% [markdown]
-# So most of the factor of 12.6 is a bank conflict inside L1, which rows of 32, 512 or 4096 words cause. It has a simple
+# The report of a profile says all this. In the report below, first read the line marked ▲. Then look at the line of the
+# source with the loads of `a` and `b`: for each load, the report shows how many sectors a request takes, and how many it
+# needs.
+
+# %%
+big["naive"]
+
+# %% [markdown]
+# So most of the factor of 12.5 is a bank conflict inside L1, which rows of 32, 512 or 4096 words cause. It has a simple
 # cure: give the rows of the array in memory one element more than the matrix needs. (BLAS calls the length of these rows
 # the **leading dimension**.) Lesson 3 uses the same cure for shared memory. The rest of the factor is the coalescing:
 # `coalesced` needs fewer sectors and fewer lines at every size.
@@ -377,18 +362,31 @@ for name, p in big.items():
     asked = 32 * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
     from_l2 = 32 * m["lts__t_sectors_srcunit_tex_op_read.sum"]
     print(
-        f"{name:10} loads ask for {asked / 1e6:7,.0f} MB, L2 delivers {from_l2 / 1e6:5.1f} MB, "
+        f"{name:10} at 512: loads ask for {asked / 1e6:7,.0f} MB, L2 delivers {from_l2 / 1e6:5.1f} MB, "
         f"DRAM {m['dram__bytes_read.sum'] / 1e6:.1f} MB (modelled)"
     )
 
 # %% [markdown]
-# Neither kernel waits for DRAM, because the caches hold nearly all data that the loads ask for. But `naive` waits for L1
-# itself: at 512, its loads take 33 passes of the data stage per iteration, and those of `coalesced` take 2.
-#
-# **At 4096, DRAM reads much more.** The two operands have 134 MB there, and L2 has 50 MB, so L2 cannot keep them. An H200
-# counted 8.4 GB read from DRAM for `naive` and 8.0 GB for `coalesced`, 63 and 60 times the size of the operands
-# ([the recorded counters](../docs/models.md)). But 8.4 GB in 276 ms are 31 GB/s, and DRAM can deliver 4,800 GB/s. So it is
-# still not the bound, and the reason for the factor of 12.6 is the same as at 512.
+# **At 4096, DRAM reads much more.** The two operands have 134 MB there, and L2 has 50 MB, so L2 cannot keep them. These
+# counters were recorded on the GPU of the table above. (A request takes 1.25 cycles of the load-store unit, so 100 % means
+# 0.8 requests per cycle.)
+
+# %%
+recorded = lessons.recording().counters("matmul", 4096)
+for name in ("naive", "coalesced"):
+    m = recorded[name]
+    read, ns = m["dram__bytes_read.sum"], m["gpu__time_duration.sum"]
+    data = m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"]
+    requests = m["l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"] / 0.8
+    print(
+        f"{name:10} at 4096: DRAM reads {read / 1e9:.1f} GB, {read / (2 * 4096**2 * 4):.0f} times the operands: "
+        f"{read / ns:.0f} GB/s of 4,800"
+    )
+    print(f"{'':10} data stage busy {data:.0f} %, load-store unit {requests:.0f} %")
+
+# %% [markdown]
+# So DRAM is not the bound at 4096 either. The bounds are the same as at 512: the data stage for `naive`, and the load-store
+# unit for `coalesced`.
 #
 # ## The trap
 #
@@ -399,27 +397,27 @@ for name, p in big.items():
 # row = blockIdx.y * 32 + threadIdx.x % 32;
 # ```
 #
-# The variant `coalesced_swapped` computes `row` and `col` in this way, with `/` for the column and `%` for the row. (It
-# also swaps `blockIdx.x` and `blockIdx.y`. This makes no difference within a warp.)
-
+# The kernel below does the same: `/` for the column and `%` for the row. (The exchange of `blockIdx.x` and `blockIdx.y`
+# makes no difference within a warp.) Its result is right.
 
 # %%
-def compared():
-    for variant in ("naive", "coalesced", "coalesced_swapped", "naive_2d"):
-        p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
-        print(f"{variant:18} {per_iteration(p):4.0f} sectors per iteration")
-    return lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped", "naive_2d"])
-
+# %%cuda
+# __global__ void swapped(const float* a, const float* b, float* out, int M, int N, int K) {
+#     int col = blockIdx.y * 32 + threadIdx.x / 32;
+#     int row = blockIdx.x * 32 + threadIdx.x % 32;
+#     if (row >= M || col >= N) return;
+#     float sum = 0;
+#     for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
+#     out[row * N + col] = sum;
+# }
 
 # %% tags=["counts"]
 lessons.predict(
     "swapped",
-    "How many sectors per iteration does `coalesced_swapped` touch?",
+    "How many sectors per iteration does it touch?",
     guess=...,
-    measured=lambda: per_iteration(
-        coalesce.profile("matmul", a, b, variant="coalesced_swapped", device="sim")
-    ),
-    show=compared,
+    measured=lambda: per_iteration(profile(swapped, a, b, block=1024)),
+    show=lambda: lessons.times("matmul", ["naive", "coalesced", "coalesced_swapped", "naive_2d"]),
 )
 
 # %% [markdown]
@@ -441,7 +439,7 @@ lessons.predict(
 # | `l1tex__t_requests_...op_ld.sum` | load requests | Memory Workload Analysis, table L1/TEX Cache: Requests |
 # | `l1tex__t_sectors_...op_ld.sum` | their sectors | the same row: Sectors |
 # | `l1tex__average_t_sectors_per_request_...op_ld.ratio` | sectors per request | the same row: Sectors/Req |
-# | `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` | bytes that the threads receive, as a share of the bytes of the sectors | Source page: L2 Theoretical Sectors Global Excessive counts the wasted sectors |
+# | `smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct` | distinct bytes that the lanes ask for, as a share of the bytes of the sectors | Source page: L2 Theoretical Sectors Global Excessive counts the wasted sectors |
 # | `l1tex__t_sector_hit_rate.pct` | share of the sectors that were in L1 | the same row: Hit Rate |
 # | `dram__bytes_read.sum` | bytes from the memory | the chart: Device Memory |
 #
@@ -478,7 +476,9 @@ for name, p in big.items():
 #
 # ## alpha and beta
 #
-# `beta` decides whether the kernel reads `c`. BLAS requires that `c` is not read if `beta == 0`.
+# BLAS, a standard interface of libraries, defines a matrix product as `out = alpha * a @ b + beta * c`. The variants of
+# `coalesce.matmul` compute this, too. `beta` decides whether the kernel reads `c`: BLAS requires that `c` is not read if
+# `beta == 0`.
 
 # %%
 c = rng.random((N, N), dtype=np.float32)
@@ -502,86 +502,26 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
-# The exercise sets the grid and the block; you cannot change them.
-#
-# The check runs the kernel on arrays of two sizes, and tests three things:
-#
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
-#   no fixed order, and at least one of them writes.
-# - The result equals NumPy's result.
-# - The counts are within the limits that the exercise lists.
-#
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
+# [Lesson 0](00_threads_blocks_warps.ipynb) says how the exercises work.
 
-# %%
-# %load_ext coalesce
-
-# %% [markdown]
-# ### Exercise 2.1
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("crop")
 
-# %%
-# %%cuda
-# __global__ void crop(const float* image, float* out, int rows, int cols, int width) {
-#     int row = blockIdx.y * 8 + threadIdx.y;
-#     int col = blockIdx.x * 32 + threadIdx.x;
-#     if (row < rows) out[row * width + col] = image[row * cols + col];
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("crop").check(crop))
-
-# %% [markdown]
-# ### Exercise 2.2
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("product")
 
-# %%
-# %%cuda
-# __global__ void product(const float* a, const float* b, float* out, int M, int N, int K) {
-#     int col = blockIdx.x * 32 + threadIdx.x / 32;
-#     int row = blockIdx.y * 32 + threadIdx.x % 32;
-#     if (row >= M || col >= N) return;
-#     float sum = 0;
-#     for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + col];
-#     out[row * N + col] = sum;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("product").check(product))
-
-# %% [markdown]
-# ### Exercise 2.3
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("gram")
 
-# %%
-# %%cuda
-# __global__ void gram(const float* x, float* out, int K, int N) {
-#     int i = blockIdx.x * 16 + threadIdx.x;
-#     int j = blockIdx.y * 16 + threadIdx.y;
-#     if (i >= N || j >= N) return;
-#     float sum = 0;
-#     for (int k = 0; k < K; ++k) sum += x[k * N + i] * x[k * N + j];
-#     out[i * N + j] = sum;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("gram").check(gram))
+# %% tags=["exercise"]
+lessons.exercise("pad")
 
 # %% [markdown]
 # **To remember**
 # - For each load ask: which elements do lane 0, lane 1 and lane 2 read in the same iteration?
 # - If all lanes read the same element (a broadcast), the load touches 1 sector. If they read neighbouring floats, it
 #   touches 4 sectors. If their elements are a row apart, it touches 32 sectors.
+# - A column of rows of 32, 512 or 4096 words is in one bank of L1. One word more per row is the cure.
 # - If L1 holds nearly all data, DRAM has little to do. But then L1 itself can be the limit. Always ask which resource is
 #   the limit.
 # - If you exchange `/` and `%` where `row` and `col` are computed, the result is still right, but the kernel is slow.

@@ -16,19 +16,13 @@
 # **Time:** 75 minutes. **You need:** [lesson 2](02_matmul_naive_to_coalesced.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
-# %% tags=["install", "remove-cell"]
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
-
 # %%
 import numpy as np
 
 import coalesce
 from coalesce import draw, lessons
+
+# %load_ext coalesce
 
 rng = np.random.default_rng(0)
 
@@ -68,7 +62,6 @@ lessons.predict(
     "Which elements does thread (x = 2, y = 1) load in phase 1?",
     choices=["a[1][2] and b[1][2]", "a[1][6] and b[5][2]", "a[5][2] and b[1][6]"],
     guess=...,
-    measured=lambda: f"a[1][{1 * T + 2}] and b[{1 * T + 1}][2]",
     show=lambda: draw.matrices(
         phases,
         title="block (0, 0): the numbers are the threads",
@@ -85,52 +78,76 @@ lessons.predict(
 # ## The kernel
 
 # %%
-lessons.code("matmul", "tiled")
+# %%cuda -D TILE=32
+# __global__ void tiled(const float* a, const float* b, float* out, int M, int N, int K) {
+#     __shared__ float a_tile[TILE][TILE], b_tile[TILE][TILE];
+#     int tx = threadIdx.x, ty = threadIdx.y;
+#     int row = blockIdx.y * TILE + ty, col = blockIdx.x * TILE + tx;
+#     float sum = 0;
+#     for (int k0 = 0; k0 < K; k0 += TILE) {
+#         a_tile[ty][tx] = row < M && k0 + tx < K ? a[row * K + k0 + tx] : 0;
+#         b_tile[ty][tx] = k0 + ty < K && col < N ? b[(k0 + ty) * N + col] : 0;
+#         __syncthreads();  // first
+#         for (int k = 0; k < TILE; ++k) sum += a_tile[ty][k] * b_tile[k][tx];
+#         __syncthreads();  // second
+#     }
+#     if (row < M && col < N) out[row * N + col] = sum;
+# }
 
 # %% [markdown]
 # `__syncthreads()` is a **barrier**: no thread of the block continues before all of them have arrived. The kernel has two
-# barriers per phase, in lines 34 and 38.
+# barriers per phase.
 #
 # Some threads have no element of the result, because their block reaches beyond the matrix. Such a thread must still load
 # its elements of the tiles, because other threads of the block use them. And no thread may return before a barrier.
-# Therefore these threads return only in line 40, after the loop.
+# Therefore the kernel tests `row` and `col` only after the loop.
 #
-# Are both barriers needed? The warps of a block do not run at the same speed. The next cells take a small version of
-# the kernel and remove one of the two barriers. Then they run the kernel, and check it for races:
+# Watch one block of the small example. `step` runs a block line by line, and `play` shows what its warps do to shared
+# memory. (Use the buttons above the picture.)
+
 
 # %%
-tiled_16 = """
-extern "C" __global__ void product(const float* a, const float* b, float* out, int n) {
-    __shared__ float a_tile[16][16], b_tile[16][16];
-    int tx = threadIdx.x, ty = threadIdx.y;
-    int row = blockIdx.y * 16 + ty, col = blockIdx.x * 16 + tx;
-    float sum = 0;
-    for (int k0 = 0; k0 < n; k0 += 16) {
-        a_tile[ty][tx] = a[row * n + k0 + tx];
-        b_tile[ty][tx] = b[(k0 + ty) * n + col];
-        __syncthreads();  // first
-        for (int k = 0; k < 16; ++k) sum += a_tile[ty][k] * b_tile[k][tx];
-        __syncthreads();  // second
-    }
-    out[row * n + col] = sum;
-}
-"""
+def tiled_by(tile, source=tiled.source):
+    """The kernel with tiles of this width."""
+    return coalesce.Kernel(source, "tiled", options=[f"-DTILE={tile}"])
+
+
+small_a, small_b = np.arange(128, dtype=np.float32).reshape(2, 8, 8)
+small_out = np.zeros((8, 8), np.float32)
+tiled_by(4).step((2, 2), (4, 4), small_a, small_b, small_out, 8, 8, 8).play()
+
+# %% [markdown]
+# Are both barriers needed? The warps of a block do not run at the same speed. The next cells remove one of the two
+# barriers. Then they run the kernel, and check it for races:
+
+# %%
 N = 128
 a, b = rng.random((2, N, N), dtype=np.float32)
 
 
+def stripped(barrier):
+    """The source of the kernel without one of its barriers."""
+    lines = tiled.source.splitlines()
+    return "\n".join(line for line in lines if not line.endswith(f"// {barrier}"))
+
+
 def without(barrier):
     """Run the kernel without one barrier. Print how many elements are right, and what the check finds."""
-    lines = [line for line in tiled_16.splitlines() if not line.endswith(f"// {barrier}")]
-    kernel = coalesce.Kernel("\n".join(lines), "product")
+    kernel = tiled_by(16, stripped(barrier))
     out = np.zeros_like(a)
-    kernel[(8, 8), (16, 16)](a, b, out, N)
-    findings = kernel.check((8, 8), (16, 16), a, b, out, N)
+    kernel[(8, 8), (16, 16)](a, b, out, N, N, N)
+    findings = kernel.check((8, 8), (16, 16), a, b, out, N, N, N)
     print(
         f"without {barrier:7}: {np.isclose(out, a @ b, atol=1e-3).sum():6,} of {out.size:,} right here;"
     )
     print(f"    {findings[0].title if findings else 'the check finds nothing'}")
     return bool(findings)
+
+
+def runs_ahead():
+    """A block of two warps without the first barrier."""
+    kernel = tiled_by(8, stripped("first"))
+    return kernel.step(1, (8, 8), small_a, small_b, small_out, 8, 8, 8).play()
 
 
 # %% tags=["counts"]
@@ -139,9 +156,8 @@ lessons.predict(
     "Which of the two barriers is needed?",
     choices=["only the first", "only the second", "both"],
     guess=...,
-    measured=lambda: {(True, True): "both", (True, False): "only the first"}.get(
-        (without("first"), without("second")), "another"
-    ),
+    measured=lambda: (without("first"), without("second")),
+    show=runs_ahead,
 )
 
 # %% [markdown]
@@ -151,6 +167,7 @@ lessons.predict(
 # T x T elements, each loaded element is used by T threads. So all threads together load only 2 N³ / T elements.
 
 # %%
+# Counts of the variants of `coalesce.matmul`, which have the loops of lesson 2 and of this lesson.
 kernels = {
     "coalesced": ("coalesced", {}),
     "tiled, 16": ("tiled", {"tile": 16}),
@@ -170,7 +187,7 @@ def traffic():
     for name, (variant, options) in kernels.items():
         requests, sectors = loads(variant, **options)
         print(
-            f"{name:10} {requests:7,} requests, {sectors:7,} sectors, {8 * sectors / N**3:.4f} N³ floats moved"
+            f"{name:10} {requests:7,} requests, {sectors:7,} sectors, {8 * sectors / N**3:.4f} N³ floats in them"
         )
 
 
@@ -185,50 +202,57 @@ lessons.predict(
 
 # %% [markdown]
 # ## How fast, and what binds?
-
+#
+# The counters below were recorded on an H200, at the size of the times: 4096.
 
 # %%
 measured = lessons.times("matmul", ["coalesced", "tiled"])
-big = rng.random((2, 512, 512), dtype=np.float32)
-profiles = {
-    v: coalesce.profile("matmul", *big, variant=v, device="sim") for v in ("coalesced", "tiled")
-}
+recorded = lessons.recording().counters("matmul", 4096)
 
 
 def binds():
-    for name, p in profiles.items():
-        c = p.modelled.cycles
-        requests = {t.name: t.requests for t in p.totals()}
-        each = sum(n for space, n in requests.items() if "global" in space or "shared" in space)
-        parts = {
-            "load-store unit": "requests",
-            "data stage of L1": "data",
-            "L2": "l2",
-            "DRAM": "dram",
-            "FP32": "fp32",
-        }
-        listed = ", ".join(f"{part} {c[key]:,.0f}" for part, key in parts.items())
-        print(f"{name:10} {p.modelled.why}\n{'':10} cycles: {listed}")
-        print(f"{'':10} {each / (512**3 / 32):.2f} requests per multiply-add of a warp")
-    for name in measured:
-        _, sectors = loads(name)
-        asked = sectors * 32 * (4096 / N) ** 3  # bytes: the sectors grow as N cubed
+    for name in ("coalesced", "tiled"):
+        m = recorded[name]
+        data = m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"]
+        requests = m["l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"] / 0.8
         print(
-            f"{name:10} at N = 4096 asks L1 for {asked / measured[name].kernel_ms / 1e9:.1f} TB/s; "
-            "the memory gives 4.8"
+            f"{name:10} at 4096: load-store unit busy {requests:.0f} %, data stage of L1 {data:.0f} %"
         )
+        p = coalesce.profile("matmul", a, b, variant=name, device="sim")
+        each = sum(t.requests for t in p.totals()) / (N**3 / 32)
+        print(f"{'':10} {each:.2f} requests per multiply-add of a warp (counted at {N})")
     return measured
 
 
 lessons.predict(
     "gain of the tile",
-    "With tiles of 32, `tiled` has 32 times fewer load requests and 20 times fewer sectors than `coalesced`. How many times faster is it?",
+    "With tiles of 32, `tiled` has 32 times fewer load requests of global memory and 20 times fewer sectors than "
+    "`coalesced`. How many times faster is it at 4096?",
     guess=...,
-    measured=lambda: (
-        measured.ratio("tiled") or profiles["coalesced"].modelled_ms / profiles["tiled"].modelled_ms
-    ),
+    measured=lambda: measured.ratio("tiled"),
     within=0.15,
     show=binds,
+)
+
+# %% [markdown]
+# A tile saves loads. Does it also save reads of DRAM?
+
+
+# %%
+def gigabytes_of_dram():
+    for name in ("naive", "coalesced", "tiled"):
+        print(f"{name:10} reads {recorded[name]['dram__bytes_read.sum'] / 1e9:.2f} GB")
+    print(f"the operands have {2 * 4096**2 * 4 / 1e9:.2f} GB")
+
+
+lessons.predict(
+    "bytes of the tile",
+    "At 4096, `coalesced` reads 8.0 GB from DRAM. How many GB does `tiled` read?",
+    guess=...,
+    measured=lambda: recorded["tiled"]["dram__bytes_read.sum"] / 1e9,
+    unit="GB",
+    within=0.1,
+    show=gigabytes_of_dram,
 )
 
 # %% [markdown]
@@ -237,10 +261,10 @@ lessons.predict(
 # multiplications and as many additions: 2 T³ operations. The two tiles have 2 T² floats of 4 bytes. So the arithmetic
 # intensity is 2 T³ / (2 T² · 4 bytes) = T / 4 operations per byte.
 #
-# According to its datasheet, an H200 computes 66.9 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. The ratio
-# is 14 operations per byte. With a tile of 32, the kernel makes only 8 operations per byte, so the memory seems to be
-# the limit. If this were true, the kernel would use the whole bandwidth of the memory. But the cell above shows that
-# the kernel needs far less bandwidth.
+# According to its datasheet, an H200 computes 67 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. The ratio
+# is 14 operations per byte. With a tile of 32, the kernel makes only 8 operations per loaded byte, so the memory seems to
+# be the limit. If this were true, the kernel would keep the memory busy. But 8.4 GB in 15.6 ms are 540 GB/s, a ninth of
+# what the memory can deliver.
 #
 # The limit is inside the multiprocessor. For every multiplication, a warp loads from *shared* memory, and the load-store
 # unit takes one request at a time. To load less, each thread must compute several elements and keep its operands in
@@ -250,7 +274,7 @@ lessons.predict(
 #
 # A tutorial says: "blocks with the same `bx` and different `by` still load the same tile of M". (Its M is our `a`; `bx`
 # and `by` are `blockIdx.x` and `blockIdx.y`.) Is this true? In `tiled`, `by` chooses the rows of the result, and `bx`
-# chooses the columns (lines 26 and 27). In lesson 2's `coalesced` it was the other way round. `coalesce.trace` records
+# chooses the columns. In lesson 2's `coalesced` it was the other way round. `coalesce.trace` records
 # the addresses of every load. From these addresses, the next cell finds out which blocks load the first element.
 
 # %%
@@ -288,62 +312,23 @@ lessons.predict(
     "Tiles of 32, N = 128; bx chooses columns of the result, by chooses rows. Which blocks load the same elements of `a`?",
     choices=["those with the same bx", "those with the same by"],
     guess=...,
-    measured=lambda: (
-        "those with the same by"
-        if len({y for _, y in sharers("a")}) == 1
-        else "those with the same bx"
-    ),
+    measured=lambda: sharers("a"),
     show=lambda: [
         shared_by(),
         draw.matrices(
             blocks,
             title="what two blocks of the small example load, in all phases",
-            headline="Blocks side by side load the same rows of a",
+            headline="The elements that two blocks load",
         ),
     ],
 )
 
 # %% [markdown]
 # Several blocks load the same elements. Shared memory cannot avoid these loads, because each block has its own shared
-# memory. But two units behind L1 can help, because several blocks share them:
+# memory. But L2 can help, because all blocks share it: if two blocks load the same sector at nearly the same time, the
+# second one finds it in L2. At 4096, a tile of `a` is needed by 128 blocks. They do not run at the same time, and L2 is
+# too small to keep all tiles. Therefore DRAM delivers each element about 60 times, with and without tiles.
 #
-# - The **L2 cache**. When the first block needs a sector, the sector comes from DRAM to L2. Blocks that load the sector
-#   later find it in L2.
-# - The **[LRC](glossary.md#lrc)** of an H200, a unit between the multiprocessors and L2. If neighbouring
-#   multiprocessors read the same sector at about the same time, the LRC merges the reads. L2 then delivers the sector
-#   once, to all of them.
-#
-# The next cell counts the bytes that the kernel loads, and models where they come from. For each loaded sector, there
-# are three cases: it is found in L1, its read is merged with another read, or it comes from L2. So the bytes of the
-# three cases add up to all loaded bytes.
-
-
-# %%
-def places():
-    print(f"a and b have {(a.nbytes + b.nbytes) / 1024:.0f} KiB")
-    for variant in ("coalesced", "tiled"):
-        p = coalesce.profile("matmul", a, b, variant=variant, device="sim")
-        c = p.modelled.caches
-        steps = {
-            "loaded": p.metrics()["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"],
-            "found in L1": c["l1_load_hits"],
-            "merged": c["l2_merged"],
-            "from L2": c["l2_reads"],
-        }
-        parts = ", ".join(f"{32 * n / 1024:,.0f} KiB {what}" for what, n in steps.items())
-        print(f"{variant:9} {parts}; L2 reads {c['dram_read_bytes'] / 1024:.0f} KiB from memory")
-    return c["dram_read_bytes"] / 1024
-
-
-lessons.predict(
-    "bytes from memory",
-    "`tiled` loads 512 KiB. How many KiB come from the memory (modelled)?",
-    guess=...,
-    measured=places,
-    unit="KiB",
-)
-
-# %% [markdown]
 # ## Exercise: 69 GB
 #
 # A tutorial sets this exercise for N = 2048. Each of the N x N threads reads 2 N floats, 69 GB in all. A memory of 900
@@ -351,12 +336,13 @@ lessons.predict(
 # bandwidth.
 #
 # The tutorial's kernel has no tiles. It reads the transpose of `b`, so that each thread walks along a row. The tutorial
-# believes that this makes the loads coalesced. The kernel is our variant `transposed_b`:
-
-# %%
-lessons.code("matmul", "transposed_b", since="naive_2d")
-
-# %% [markdown]
+# believes that this makes the loads coalesced. It is our variant `transposed_b`, with this loop:
+#
+# ```c
+# int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
+# for (int k = 0; k < K; ++k) sum += a[row * K + k] * bt[col * K + k];
+# ```
+#
 # How many bytes do its loads really ask for?
 
 
@@ -468,7 +454,7 @@ lessons.predict(
 # Textbooks say that every order is fast in shared memory. Is that true?
 
 # %%
-lessons.code("matmul", "corner_turned")
+lessons.code("matmul", "corner_turned", part=("for (int k0", "__syncthreads();"))
 
 # %%
 turned = {
@@ -491,11 +477,7 @@ lessons.predict(
     "`corner_turned` loads 4 sectors per request, as `tiled` does. Is it as fast?",
     choices=["yes", "no: its reads of the tile have bank conflicts", "no: it executes more loads"],
     guess=...,
-    measured=lambda: (
-        "no: its reads of the tile have bank conflicts"
-        if turned["corner_turned"].bank_conflicts
-        else "yes"
-    ),
+    measured=lambda: turned["corner_turned"].bank_conflicts,
     show=lambda: [
         conflicts(),
         lessons.times("matmul", ["tiled", "transposed_b", "corner_turned", "corner_turned_padded"]),
@@ -510,120 +492,23 @@ lessons.predict(
 # same bank. The four columns are in only four banks, and each of these banks must serve 32 words, one per wavefront.
 # So the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of the four iterations would
 # take 32 wavefronts: 128 in all.
-#
-# **Why does a broadcast take 2 wavefronts?** The load of `a_tile` is a broadcast. If each lane loads 4 bytes, a broadcast
-# takes 1 wavefront. But the assembler has merged the loads of `a_tile`, too: each lane loads 16 bytes. The hardware
-# serves a load of 16 bytes per lane in four parts, one for each quarter of the warp. (It serves a load of 8 bytes per
-# lane in two parts.) In a broadcast, two parts are served together. (It is enough if neighbouring lanes, such as lanes 0
-# and 1, read the same address.) So the four parts take 2 wavefronts, although there is no conflict.
 
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
-# The exercise sets the grid and the block; you cannot change them.
-#
-# The check runs the kernel on arrays of two sizes, and tests three things:
-#
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
-#   no fixed order, and at least one of them writes.
-# - The result equals NumPy's result.
-# - The counts are within the limits that the exercise lists.
-#
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
+# [Lesson 0](00_threads_blocks_warps.ipynb) says how the exercises work.
 
-# %%
-# %load_ext coalesce
-
-# %% [markdown]
-# ### Exercise 3.1
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("grey")
 
-# %%
-# %%cuda
-# __global__ void grey(const float* pixels, float* out, int n) {
-#     int i = blockIdx.x * 256 + threadIdx.x;
-#     if (i >= n) return;
-#     out[i] = 0.30f * pixels[3 * i] + 0.59f * pixels[3 * i + 1] + 0.11f * pixels[3 * i + 2];
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("grey").check(grey))
-
-# %% [markdown]
-# ### Exercise 3.2
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("barriers")
 
-# %%
-# %%cuda
-# __global__ void barriers(const float* x, float* out, int n) {
-#     __shared__ float tile[256];
-#     int t = threadIdx.x;
-#     float sum = 0;
-#     for (int first = 0; first < n; first += 256) {
-#         tile[t] = first + t < n ? x[first + t] : 0;
-#         __syncthreads();
-#         for (int j = 0; j < 256; ++j) sum += tile[j];
-#     }
-#     if (blockIdx.x * 256 + t < n) out[blockIdx.x * 256 + t] = sum;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("barriers").check(barriers))
-
-# %% [markdown]
-# ### Exercise 3.3
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("tiled")
 
-# %%
-# %%cuda
-# __global__ void tiled(const float* a, const float* b, float* out, int n) {
-#     int row = blockIdx.y * 16 + threadIdx.y;
-#     int col = blockIdx.x * 16 + threadIdx.x;
-#     if (row >= n || col >= n) return;
-#     float sum = 0;
-#     for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + col];
-#     out[row * n + col] = sum;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("tiled").check(tiled))
-
-# %% [markdown]
-# ### Exercise 3.4
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("corner")
-
-# %%
-# %%cuda
-# __global__ void corner(const float* a, const float* bt, float* out, int n) {
-#     __shared__ float a_tile[32][32], b_tile[32][32];
-#     int tx = threadIdx.x, ty = threadIdx.y;
-#     int row = blockIdx.y * 32 + ty, col = blockIdx.x * 32 + tx;
-#     int bcol = blockIdx.x * 32 + ty;  // the row of bt, a column of b, that this thread loads
-#     float sum = 0;
-#     for (int k0 = 0; k0 < n; k0 += 32) {
-#         a_tile[ty][tx] = row < n && k0 + tx < n ? a[row * n + k0 + tx] : 0;
-#         b_tile[ty][tx] = bcol < n && k0 + tx < n ? bt[bcol * n + k0 + tx] : 0;
-#         __syncthreads();
-#         for (int k = 0; k < 32; ++k) sum += a_tile[ty][k] * b_tile[tx][k];
-#         __syncthreads();
-#     }
-#     if (row < n && col < n) out[row * n + col] = sum;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("corner").check(corner))
 
 # %% [markdown]
 # **To remember**
@@ -632,7 +517,8 @@ print(lessons.exercise("corner").check(corner))
 # - With a tile, threads can load elements in the order that is best for global memory. Then the threads can use the
 #   elements in the order that the algorithm needs.
 # - Shared memory has 32 banks. If the rows of a tile have an odd number of words, reading a column has no bank conflicts.
-# - Is the memory the limit? Compare the bytes that the kernel asks for with the bytes that the memory delivered.
+# - A tile need not save reads of DRAM: at 4096, `tiled` reads as much as `coalesced`.
+# - Is the memory the limit? Divide the bytes that the memory delivered by the time, and compare with its peak bandwidth.
 
 # %%
 lessons.score()

@@ -16,19 +16,13 @@
 # **Time:** 45 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb). You do not need a GPU. The [glossary](glossary.md)
 # explains the terms.
 
-# %% tags=["install", "remove-cell"]
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
-
 # %%
 import numpy as np
 
 import coalesce
 from coalesce import draw, lessons
+
+# %load_ext coalesce
 
 rng = np.random.default_rng(0)
 a = rng.random((128, 128), dtype=np.float32)
@@ -38,7 +32,9 @@ a = rng.random((128, 128), dtype=np.float32)
 #
 # A warp moves 32 elements. If it reads them along a row of `a`, it must write them down a column of the result. If it
 # reads them down a column of `a`, it writes them along a row. So there are two simple kernels. Their blocks have 32 x 8
-# threads and move tiles of 32 x 32 elements, so each thread moves four elements:
+# threads and move tiles of 32 x 32 elements, so each thread moves four elements. (`REAL`, `TILE` and `ROWS` are macros
+# for `float`, 32 and 8. `block_y` is `blockIdx.y`, for matrices of up to 65,535 rows of blocks. `__restrict__` promises the
+# compiler that the two arrays do not overlap.)
 
 # %%
 lessons.code("transpose", "naive_read")
@@ -103,7 +99,7 @@ def suffering():
         m = big[variant].metrics()
         print(
             f"{variant:12} {m['lts__t_sectors_srcunit_tex_op_read.sum']:9,} sectors read from L2, "
-            f"{m['lts__t_sectors_srcunit_tex_op_write.sum']:9,} written to it; {big[variant].modelled.why}"
+            f"{m['lts__t_sectors_srcunit_tex_op_write.sum']:9,} written to it, at 1024 (modelled)"
         )
     return lessons.times(
         "transpose", ["naive_read", "naive_write", "copy"], n=16384, against="copy"
@@ -119,11 +115,7 @@ lessons.predict(
         "neither",
     ],
     guess=...,
-    measured=lambda: (
-        "naive_write: its loads are uncoalesced"
-        if big["naive_write"].modelled_ms < 0.8 * big["naive_read"].modelled_ms
-        else "another"
-    ),
+    measured=lambda: big["naive_write"].modelled_ms / big["naive_read"].modelled_ms,
     show=suffering,
 )
 
@@ -188,7 +180,8 @@ lessons.predict(
 
 # %% [markdown]
 # The swizzled tile has two advantages over the padded tile: it needs no extra words, and its rows begin at multiples of
-# 16 bytes. So loads of 16 bytes are possible. Most rows of the padded tile do not begin at multiples of 16 bytes.
+# 16 bytes. So loads of 16 bytes are possible. (Such a load gets four neighbouring elements of a row, but in an order that
+# depends on the row.) Most rows of the padded tile do not begin at multiples of 16 bytes.
 #
 # ## How near to a copy?
 #
@@ -200,10 +193,9 @@ measured = lessons.times("transpose", list(names), n=16384)
 
 
 def shares():
-    for name in names[1:]:
-        print(f"{name:12} {big[name].modelled.why}")
-    if not measured:
-        return None
+    for name, m in lessons.recording().counters("transpose", 4096).items():
+        busy = m["l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"]
+        print(f"{name:12} at 4096: the data stage of L1 is busy {busy:3.0f} % of the time")
     share = {name: 100 * measured.ratio(name, "copy") for name in measured}
     axes = coalesce.plots.bars(
         share, label="bandwidth, % of the copy's", format="{:.0f}", theme="transparent"
@@ -220,17 +212,24 @@ lessons.predict(
         "naive_write, padded and swizzled",
     ],
     guess=...,
-    measured=lambda: (
-        "padded and swizzled"
-        if [
-            (measured.ratio(v, "copy") or big["copy"].modelled_ms / big[v].modelled_ms) > 0.9
-            for v in ("naive_write", "tiled", "padded", "swizzled")
-        ]
-        == [False, False, True, True]
-        else "another set"
-    ),
+    measured=lambda: {v: measured.ratio(v, "copy") for v in names if v != "copy"},
     show=shares,
 )
+
+# %% [markdown]
+# At 4096, a column of `a` is in one bank of L1, because the rows have a multiple of 32 words (lesson 2). At 4097, it is not,
+# and `naive_write` is faster. But now the rows do not begin at whole sectors (lesson 1), so `padded` touches more of them:
+
+# %%
+for n, like in ((4096, 1024), (4097, 1025)):
+    rates = lessons.times("transpose", ["naive_write", "padded"], n=n)
+    same = rng.random((like, like), dtype=np.float32)
+    each = coalesce.profile("transpose", same, variant="padded", device="sim").sectors_per_request
+    print(
+        f"{n}: "
+        + ", ".join(f"{name} {t.gbps:,.0f} GB/s" for name, t in rates.items())
+        + f"; padded at {like}: {each['load']:.2f} sectors per load, {each['store']:.2f} per store"
+    )
 
 # %% [markdown]
 # ## Transposing B first
@@ -272,76 +271,16 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
-# The exercise sets the grid and the block; you cannot change them.
-#
-# The check runs the kernel on arrays of two sizes, and tests three things:
-#
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
-#   no fixed order, and at least one of them writes.
-# - The result equals NumPy's result.
-# - The counts are within the limits that the exercise lists.
-#
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
+# [Lesson 0](00_threads_blocks_warps.ipynb) says how the exercises work.
 
-# %%
-# %load_ext coalesce
-
-# %% [markdown]
-# ### Exercise 4.1
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("transpose")
 
-# %%
-# %%cuda
-# __global__ void transpose(const float* in, float* out, int rows, int cols) {
-#     int row = blockIdx.y * 32 + threadIdx.y;
-#     int col = blockIdx.x * 32 + threadIdx.x;
-#     if (row < rows && col < cols) out[col * rows + row] = in[row * cols + col];
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("transpose").check(transpose))
-
-# %% [markdown]
-# ### Exercise 4.2
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("swizzle")
 
-# %%
-# %%cuda
-# __global__ void swizzle(const float* in, float* out) {
-#     __shared__ float tile[32][32];  // keep its size: rows of 16 bytes stay aligned
-#     int tx = threadIdx.x, ty = threadIdx.y;
-#     tile[ty][tx] = in[ty * 32 + tx];
-#     __syncthreads();
-#     out[ty * 32 + tx] = tile[tx][ty];
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("swizzle").check(swizzle))
-
-# %% [markdown]
-# ### Exercise 4.3
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("mirror")
-
-# %%
-# %%cuda
-# __global__ void mirror(const float* image, float* out, int rows, int cols) {
-#     int row = blockIdx.x * 16 + threadIdx.x;
-#     int col = blockIdx.y * 16 + threadIdx.y;
-#     if (row < rows && col < cols) out[row * cols + col] = image[row * cols + cols - 1 - col];
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("mirror").check(mirror))
 
 # %% [markdown]
 # **To remember**

@@ -17,19 +17,13 @@
 # **Time:** 60 minutes. **You need:** [lesson 3](03_tiles_and_corner_turning.ipynb), which explains banks. You do not need a GPU. The
 # [glossary](glossary.md) explains the terms.
 
-# %% tags=["install", "remove-cell"]
-import importlib.util
-import subprocess
-import sys
-
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)
-
 # %%
 import numpy as np
 
 import coalesce
 from coalesce import draw, lessons
+
+# %load_ext coalesce
 
 rng = np.random.default_rng(0)
 a = rng.random((256, 256), dtype=np.float32)
@@ -94,10 +88,25 @@ lessons.code("row_sums", "block_per_row")
 
 # %%
 TREES = {
-    "halves": "for (int s = 128; s > 0; s /= 2) { __syncthreads(); if (t < s) part[t] += part[t + s]; }",
-    "t % (2 * s) == 0": "for (int s = 1; s < 256; s *= 2) { __syncthreads(); if (t % (2 * s) == 0) part[t] += part[t + s]; }",
-    "i = 2 * s * t": "for (int s = 1; s < 256; s *= 2) { __syncthreads(); int i = 2 * s * t; if (i < 256) part[i] += part[i + s]; }",
+    "halves": """
+    for (int s = 128; s > 0; s /= 2) {
+        __syncthreads();
+        if (t < s) part[t] += part[t + s];
+    }""",
+    "t % (2 * s) == 0": """
+    for (int s = 1; s < 256; s *= 2) {
+        __syncthreads();
+        if (t % (2 * s) == 0) part[t] += part[t + s];
+    }""",
+    "i = 2 * s * t": """
+    for (int s = 1; s < 256; s *= 2) {
+        __syncthreads();
+        int i = 2 * s * t;
+        if (i < 256) part[i] += part[i + s];
+    }""",
 }
+for name, loop in TREES.items():
+    print(f"{name}:{loop}\n")
 
 
 def tree(name):
@@ -128,18 +137,43 @@ def trees():
         )
 
 
+def adding(step):
+    """A picture of the threads that add in a step of each tree. A row is a warp."""
+    t, s = np.arange(256), 2**step
+    adds = {
+        "halves": t < 128 // s,
+        "t % (2 * s) == 0": t % (2 * s) == 0,
+        "i = 2 * s * t": 2 * s * t < 256,
+    }
+    return draw.board(
+        [
+            draw.Grid(
+                name, np.where(who, "used", "").reshape(8, 32), note=f"{warps(who)} of 8 warps"
+            )
+            for name, who in adds.items()
+        ],
+        {"used": "a thread that adds"},
+        headline=f"step {step + 1}: {128 // s} threads add",
+    )
+
+
+def warps(who):
+    return int(who.reshape(8, 32).any(axis=1).sum())
+
+
 # %% tags=["counts"]
 lessons.predict(
     "conflicts of a tree",
     "Which of the three trees has bank conflicts?",
     choices=[*TREES, "none"],
     guess=...,
-    measured=lambda: "".join(name for name in TREES if tree(name).bank_conflicts),
+    measured=lambda: {name: tree(name).bank_conflicts for name in TREES},
     show=lambda: [
         trees(),
         draw.bank_board(
             [t * 8 * 4 for t in range(32)], 4, title="i = 2 * s * t with s = 4: part[8 t]"
         ),
+        draw.player({f"step {step + 1}": adding(step) for step in range(8)}),
     ],
 )
 
@@ -192,35 +226,41 @@ rows = lessons.times("row_sums", ["thread_per_row", "block_per_row", "warp_per_r
 columns = lessons.times("column_sums", ["thread_per_column", "column_tiles"])
 
 
+recorded = {
+    name: counters
+    for operation in ("row_sums", "column_sums")
+    for name, counters in lessons.recording().counters(operation, 4096).items()
+}
+
+
 def behind():
     for name in ("thread_per_row", "thread_per_column"):
-        p = profiles[name]
-        m = p.metrics()
+        m = recorded[name]
         print(
-            f"{name:18} {m['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:6,} sectors touched, L1 hits "
-            f"{m['l1tex__t_sector_hit_rate.pct']:3.0f} %, {m['lts__t_sectors_srcunit_tex_op_read.sum']:,} sectors from L2; {p.modelled.why}"
+            f"{name:18} at 4096: L1 hits {m['l1tex__t_sector_hit_rate.pct']:3.0f} %, "
+            f"{m['lts__t_sectors_srcunit_tex_op_read.sum']:,.0f} sectors from L2"
         )
+    for n in (4096, 4097):
+        ms = [
+            lessons.times(kernels[name], [name], n=n)[name].kernel_ms
+            for name in ("thread_per_row", "thread_per_column")
+        ]
+        print(f"n = {n}: thread_per_row {ms[0]:.3f} ms, thread_per_column {ms[1]:.3f} ms")
     return [rows, columns]
-
-
-def how_much_faster():
-    if rows and columns:
-        return rows["thread_per_row"].kernel_ms / columns["thread_per_column"].kernel_ms
-    return profiles["thread_per_row"].modelled_ms / profiles["thread_per_column"].modelled_ms
 
 
 lessons.predict(
     "not eight times",
     "How many times faster is `thread_per_column`, at n = 4096?",
     guess=...,
-    measured=how_much_faster,
+    measured=lambda: rows["thread_per_row"].kernel_ms / columns["thread_per_column"].kernel_ms,
     within=0.25,
     show=behind,
 )
 
 # %% [markdown]
 # Counts and times disagree a second time. `column_tiles` and `thread_per_column` both take 4 sectors per request, but
-# `column_tiles` is 6 times as fast. The reason is the number of warps: `thread_per_column` has too few. An H200 has 132
+# `column_tiles` is 6.7 times as fast. The reason is the number of warps: `thread_per_column` has too few. An H200 has 132
 # multiprocessors, and each of them has room for 64 warps.
 
 # %%
@@ -233,7 +273,8 @@ def occupancy():
             f"{n:6} columns: {n // 32:5} warps, {n / 32 / capacity:7.2%} of what an H200 holds at once"
         )
     for name in ("thread_per_column", "column_tiles"):
-        print(f"{name:18} {profiles[name].modelled.why}")
+        share = recorded[name]["sm__warps_active.avg.pct_of_peak_sustained_active"]
+        print(f"{name:18} at 4096: {share:.0f} % of the warps of a multiprocessor that has work")
     print(f"\n{'GB/s at n =':18}" + "".join(f"{n:>8}" for n in (256, 1024, 4096, 16384)))
     for name in ("thread_per_row", "thread_per_column", "block_per_row", "column_tiles"):
         rates = [lessons.times(kernels[name], [name], n=n) for n in (256, 1024, 4096, 16384)]
@@ -245,7 +286,6 @@ lessons.predict(
     "share of the GPU",
     "An H200 can hold 132 x 64 warps at once. Which share of them does a kernel with one thread for each of 4,096 columns have?",
     guess=...,
-    measured=lambda: 100 * 4096 / 32 / capacity,
     unit="%",
     within=0.1,
 )
@@ -311,6 +351,19 @@ lessons.times("row_sums", ["thread_per_row", "block_per_row"], n=16384)
 #
 # </details>
 #
+# The same programs ran on a V100 of the computer Summit (900 GB/s, 80 multiprocessors). There, the order flips: with a
+# thread per row, the row sums take longer than the column sums; with a block per row, they take less. Your table of
+# bandwidths explains it: `column_sums` has 512 warps for a GPU that can hold 5,120, and a block per row has enough.
+
+# %% tags=["counts"]
+for name, ms in {
+    "row_sums, a thread per row": 3.264,
+    "column_sums": 2.177,
+    "row_sums, a block per row": 1.342,
+}.items():
+    print(f"{name:27} {ms:6.2f} ms  {size / ms / 1e6:6.0f} GB/s")
+
+# %% [markdown]
 # ## Static and dynamic shared memory
 #
 # There are two ways to choose the size of an array in shared memory. `__shared__ float partial[256]` fixes the size when
@@ -354,7 +407,7 @@ lessons.predict(
 #
 # hipMalloc(&x, bytes);                                  // cudaMalloc
 # hipMemcpy(x, host, bytes, hipMemcpyHostToDevice);      // cudaMemcpy
-# column_sums<<<cols / 256, 256>>>(x, sums, rows, cols); // as in CUDA
+# column_sums<<<(cols + 255) / 256, 256>>>(x, sums, rows, cols);
 # hipDeviceSynchronize();                                // cudaDeviceSynchronize
 # ```
 #
@@ -370,9 +423,9 @@ lessons.predict(
 # Be careful with the word *wavefront*. For AMD, a wavefront is what CUDA calls a warp. In Nsight Compute, it is the work
 # that shared memory does in one cycle: an access with a bank conflict takes several wavefronts.
 #
-# AMD's profiler is `rocprof`. The command `rocprof -i counters.txt ./program` reads names of counters from the file
-# `counters.txt`, for example from the line `pmc: SQ_INSTS_VMEM_RD TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer
-# the questions of this lesson ([AMD's list for the
+# AMD's profilers are `rocprof` and, in newer versions of ROCm, `rocprofv3`. The command `rocprof -i counters.txt
+# ./program` reads names of counters from the file `counters.txt`, for example from the line `pmc: SQ_INSTS_VMEM_RD
+# TCP_TOTAL_CACHE_ACCESSES_sum`. These counters answer the questions of this lesson ([AMD's list for the
 # MI200](https://rocm.docs.amd.com/en/docs-6.0.0/conceptual/gpu-arch/mi200-performance-counters.html)):
 #
 # | question | Nsight Compute | rocprof |
@@ -409,92 +462,19 @@ lessons.predict(
 # %% [markdown]
 # ## Exercises
 #
-# Each exercise has two cells: one with a kernel, and one with a check. Change the kernel, run both cells, and repeat this
-# until the check says *solved*. (`%%cuda` compiles the kernel. After that, the notebook knows the kernel by its name.)
-# The exercise sets the grid and the block; you cannot change them.
-#
-# The check runs the kernel on arrays of two sizes, and tests three things:
-#
-# - The kernel accesses nothing outside its arrays, and has no race. In a race, two threads access the same element in
-#   no fixed order, and at least one of them writes.
-# - The result equals NumPy's result.
-# - The counts are within the limits that the exercise lists.
-#
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
+# [Lesson 0](00_threads_blocks_warps.ipynb) says how the exercises work.
 
-# %%
-# %load_ext coalesce
-
-# %% [markdown]
-# ### Exercise 5.1
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("row_means")
 
-# %%
-# %%cuda
-# __global__ void row_means(const float* x, float* out, int rows, int cols) {
-#     int row = blockIdx.x * 8 + threadIdx.y;
-#     if (row >= rows || threadIdx.x > 0) return;
-#     float sum = 0;
-#     for (int col = 0; col < cols; ++col) sum += x[row * cols + col];
-#     out[row] = sum / cols;
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("row_means").check(row_means))
-
-# %% [markdown]
-# ### Exercise 5.2
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("block_sums")
 
-# %%
-# %%cuda
-# __global__ void block_sums(const float* x, float* out, int n) {
-#     __shared__ float part[256];
-#     int t = threadIdx.x, i = blockIdx.x * 256 + t;
-#     part[t] = i < n ? x[i] : 0;
-#     for (int s = 1; s < 256; s *= 2) {
-#         __syncthreads();
-#         int j = 2 * s * t;
-#         if (j < 256) part[j] += part[j + s];
-#     }
-#     if (t == 0) out[blockIdx.x] = part[0];
-# }
+# %% tags=["exercise"]
+lessons.exercise("prefix")
 
-# %% tags=["counts"]
-print(lessons.exercise("block_sums").check(block_sums))
-
-# %% [markdown]
-# ### Exercise 5.3
-
-# %%
+# %% tags=["exercise"]
 lessons.exercise("column_max")
-
-# %%
-# %%cuda
-# __global__ void column_max(const float* x, float* out, int rows, int cols) {
-#     for (int c = threadIdx.y; c < 32; c += 8) {  // a warp for each column
-#         int col = blockIdx.x * 32 + c;
-#         float most = -INFINITY;
-#         if (col < cols) {
-#             for (int row = threadIdx.x; row < rows; row += 32) {
-#                 most = fmaxf(most, x[row * cols + col]);
-#             }
-#         }
-#         for (int step = 16; step > 0; step /= 2) {
-#             most = fmaxf(most, __shfl_down_sync(0xffffffff, most, step));
-#         }
-#         if (threadIdx.x == 0 && col < cols) out[col] = most;
-#     }
-# }
-
-# %% tags=["counts"]
-print(lessons.exercise("column_max").check(column_max))
 
 # %% [markdown]
 # **To remember**

@@ -7,10 +7,13 @@ The ``NN_name.ipynb`` beside it carries the outputs, so that they show where it 
 Cells tagged ``counts`` print what must not change; tests/python/lessons/test_notebooks.py compares them.
 
 A cell of CUDA C++ is written as comments, from its ``# %%cuda`` on, so that the text stays Python.
+A cell ``lessons.exercise("name")`` tagged ``exercise`` stands for the cells of an exercise: its
+task, the kernel to start from, and the check.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -19,6 +22,16 @@ import nbformat
 from nbclient import NotebookClient
 
 HERE = Path(__file__).parent
+
+EXERCISE = re.compile(r'lessons\.exercise\("(\w+)"\)')
+# The first code cell of each lesson, which the site hides.
+INSTALL = """\
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)"""
 
 
 def lessons() -> list[Path]:
@@ -36,7 +49,31 @@ def read(lesson: Path) -> nbformat.NotebookNode:
         if cell.cell_type == "code" and head.startswith("%%cuda"):
             bare = [line.removeprefix("#").removeprefix(" ") for line in lines]
             cell["source"] = "\n".join([head, *bare])
+    if lesson.parent == HERE:
+        first = next(n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+        install = nbformat.v4.new_code_cell(INSTALL)
+        install.metadata["tags"] = ["install", "remove-cell"]
+        notebook.cells.insert(first, install)
+        notebook.cells = [one for cell in notebook.cells for one in _exercise_cells(cell)]
     return notebook
+
+
+def _exercise_cells(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """Return the cells of the exercise that a cell stands for, or the cell itself."""
+    if "exercise" not in cell.metadata.get("tags", []):
+        return [cell]
+    from coalesce import lessons as package
+
+    v4 = nbformat.v4
+    one = package.exercise(EXERCISE.fullmatch(cell.source)[1])
+    numbers = [other.name for other in package.exercises() if other.lesson == one.lesson]
+    check = f"print({cell.source}.check({one.name}))"
+    return [
+        v4.new_markdown_cell(f"### Exercise {one.lesson}.{numbers.index(one.name) + 1}"),
+        v4.new_code_cell(cell.source),
+        v4.new_code_cell(f"%%cuda\n{one.source.rstrip()}"),
+        v4.new_code_cell(check, metadata={"tags": ["counts"]}),
+    ]
 
 
 def run(lesson: Path) -> nbformat.NotebookNode:

@@ -56,9 +56,9 @@
     return `Score: ${all.filter(Boolean).length} of ${all.length} right at the first guess.`;
   }
 
-  function isRight(guess, measured, within) {
-    if (guess === measured) return true;
-    const [said, found] = [guess, measured].map((t) => Number(t.replaceAll(",", "")));
+  function isNear(guess, value, within) {
+    if (guess === value) return true;
+    const [said, found] = [guess, value].map((t) => Number(t.replaceAll(",", "")));
     return Math.abs(said - found) <= within * Math.abs(found);
   }
 
@@ -71,8 +71,11 @@
     form.className = "coalesce-guess";
     const field = document.createElement(choices.length ? "select" : "input");
     field.setAttribute("aria-label", "Your guess");
-    if (choices.length) field.append(...choices.map((text) => new Option(text, text)));
-    else Object.assign(field, { type: "number", step: "any", required: true });
+    field.required = true;
+    if (choices.length) {
+      const none = Object.assign(new Option("your guess", ""), { disabled: true, selected: true });
+      field.append(none, ...choices.map((text) => new Option(text, text)));
+    } else Object.assign(field, { type: "number", step: "any" });
     const button = Object.assign(document.createElement("button"), { textContent: "Compare" });
     const verdict = document.createElement("p");
     verdict.setAttribute("role", "status");
@@ -80,8 +83,10 @@
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const { name, measured, within } = prediction.dataset;
-      const right = isRight(field.value, measured, Number(within));
-      const word = right ? "Right." : "Not what you expected.";
+      const right = isNear(field.value, measured, Number(within));
+      const known = Object.entries(JSON.parse(prediction.dataset.mistakes || "{}"));
+      const [, mistake] = known.find(([value]) => isNear(field.value, value, Number(within))) || [];
+      const word = right ? "Right." : `Not what you expected. ${mistake || ""}`.trim();
       const told = `Your guess: ${field.value}. Measured: ${measured}. ${word}`;
       verdict.textContent = `${told} ${score(name, right)}`;
       verdict.className = right ? "right" : "wrong";

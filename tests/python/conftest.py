@@ -151,6 +151,7 @@ _TAGS: dict[str, set[str]] = {
         "class",
         "data-name",
         "data-measured",
+        "data-mistakes",
         "data-within",
     },  # The sanitizer drops these; the website uses them.
     "p": set(),

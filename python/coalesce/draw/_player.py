@@ -154,8 +154,8 @@ def board(
         text.append(grid.name)
         for row, alike in groupby("".join(_STATES[s][2] for s in row) for row in grid.array):
             count = len(list(alike))
-            text += [f"  |{row[:74]}|"] * min(count, 2)
-            text += [f"  ... {count - 2} more rows like this"] if count > 2 else []
+            text += [f"  |{row[:74]}|"] * (count if count <= 4 else 1)
+            text += [f"  ... {count - 1} more rows like this"] if count > 4 else []
         text += [f"  {grid.note}"] if grid.note else []
     text.append("  ".join(f"{_STATES[state][2]} {word}" for state, word in legend.items()))
     notes = " ".join(f"{grid.name}: {grid.note}." for grid in grids if grid.note)

@@ -123,7 +123,7 @@ def lay_out(memory: Memory, x: float, y: float, width: float, lines: list[int]) 
 def draw(canvas: Canvas, strip: Strip) -> None:
     """Draw the sectors, the used bytes in them, and the outlines of the cache lines."""
     for count, left, right in strip.unmoved():
-        tip = f"{count * strip.memory.sector_bytes} bytes: not moved"
+        tip = f"{count * strip.memory.sector_bytes} bytes: not touched"
         canvas.rect(
             left, strip.y, right - left, HEIGHT, fill=WASH, tip=tip, data={"unmoved": count}
         )
@@ -201,7 +201,7 @@ def names(canvas: Canvas, strip: Strip) -> float:
                 canvas.text(middle, y + 14, label, paint=SOFT, anchor="middle")
     if strip.sector_width > 2 * size * _NARROW and len(strip.lines) <= _FEW_LINES:
         for count, left, right in strip.unmoved():
-            label, middle = f"{count * size} B not moved", (left + right) / 2
+            label, middle = f"{count * size} B not touched", (left + right) / 2
             canvas.text(middle, y, label, paint=SOFT, anchor="middle", most=right - left)
     return y + (18 if middling and not wide else 4)
 

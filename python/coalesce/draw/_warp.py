@@ -177,7 +177,7 @@ def _note(lanes: Lanes, memory: Memory, sent: int) -> str:
         needed = f"{memory.bytes_used} different bytes asked for"
     return (
         f"The {needed} would fit in {plural(least, 'sector')}; "
-        f"{memory.bytes_moved:,} bytes are moved."
+        f"the sectors have {memory.bytes_moved:,} bytes."
     )
 
 
@@ -282,9 +282,9 @@ def _legend(canvas: Canvas, memory: Memory, y: float) -> float:
     entries = [Swatch(f"a sector of {memory.sector_bytes} bytes", letter="A")]
     entries.append(Swatch("bytes a lane uses", BLUE))
     if memory.bytes_used < memory.bytes_moved:
-        entries.append(Swatch("moved, but used by none", BLUE, hatched=True))
+        entries.append(Swatch("in a touched sector, used by none", BLUE, hatched=True))
     if len(memory.sectors) < len(memory.lines) * (memory.line_bytes // memory.sector_bytes):
-        entries.append(Swatch("not moved", WASH))
+        entries.append(Swatch("not touched", WASH))
     return canvas.legend(y, entries)
 
 
@@ -317,7 +317,7 @@ def _text(lanes: Lanes, memory: Memory, title: str | None, headline: str, note: 
             f"{'...':<{width}}  {left} lines more",
             _text_line(memory, memory.lines[-1], width),
         ]
-    result.append("a letter: 4 bytes used; '.': moved, not used; blank: not moved")
+    result.append("a letter: 4 bytes used; '.': in a touched sector; blank: not touched")
     return "\n".join(result)
 
 

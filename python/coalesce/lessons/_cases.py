@@ -51,7 +51,7 @@ def exercises() -> tuple[Exercise, ...]:
     Examples
     --------
     >>> coalesce.lessons.exercises()[0].name
-    'thread_number'
+    'add_arrays'
     """
     return _EXERCISES
 
@@ -74,6 +74,12 @@ def _ceil(n: int, by: int) -> int:
 
 def _image(even: bool) -> tuple[int, int]:
     return (128, 256) if even else (50, 70)
+
+
+def _add_arrays(even: bool) -> Case:
+    n = 8192 if even else 1000
+    a, b, out = _random(n), _random(n)[::-1].copy(), _empty(n)
+    return Case(_ceil(n, 256), 256, (a, b, out, n), out, a + b, 2 * n)
 
 
 def _thread_number(even: bool) -> Case:
@@ -127,6 +133,12 @@ def _gram(even: bool) -> Case:
     x, out = _random(k, n), _empty(n, n)
     x[0] *= np.linspace(0, 2, n, dtype=np.float32)
     return Case((_ceil(n, 16),) * 2, (16, 16), (x, out, k, n), out, x.T @ x)
+
+
+def _pad(even: bool) -> Case:
+    n = 64 if even else 50
+    x, out = _random(n, n), _empty(n)
+    return Case(1, 64, (x, _empty(64 * 80), out, n), out, x.sum(axis=1), 2 * n * n)
 
 
 def _square_product(even: bool, edge: int, odd: int) -> Case:
@@ -186,6 +198,34 @@ def _block_sums(even: bool) -> Case:
     x, out = _random(n), _empty(_ceil(n, 256))
     parts = np.pad(x, (0, -n % 256)).reshape(-1, 256)
     return Case(_ceil(n, 256), 256, (x, out, n), out, parts.sum(axis=1), n)
+
+
+def _prefix(even: bool) -> Case:
+    n = 2048 if even else 1000
+    x, out = _random(n), _empty(n)
+    parts = np.pad(x, (0, -n % 256)).reshape(-1, 256)
+    return Case(_ceil(n, 256), 256, (x, out, n), out, parts.cumsum(axis=1).ravel()[:n])
+
+
+def _polar(even: bool) -> Case:
+    n = 4096 if even else 1000
+    r, phi, out = _random(n), 3 * _random(n)[::-1], _empty(2, n)
+    expected = np.stack([r * np.cos(phi), r * np.sin(phi)])
+    return Case(_ceil(n, 128), 256, (r, phi.copy(), out, n), out, expected)
+
+
+def _count_positive(even: bool) -> Case:
+    n = 8192 if even else 1000
+    x, out = _random(n) - np.float32(0.4), np.full(_ceil(n, 32), -1, np.int32)
+    expected = (np.pad(x, (0, -n % 32)) > 0).reshape(-1, 32).sum(axis=1, dtype=np.int32)
+    return Case(_ceil(n, 256), 256, (x, out, n), out, expected, n)
+
+
+def _warp_sums(even: bool) -> Case:
+    n = 8192 if even else 1000
+    x, out = _random(n), _empty(_ceil(n, 32))
+    expected = np.pad(x, (0, -n % 32)).reshape(-1, 32).sum(axis=1)
+    return Case(_ceil(n, 256), 256, (x, out, n), out, expected, n)
 
 
 def _column_max(even: bool) -> Case:
@@ -262,6 +302,15 @@ _IMAGE_BLOCKS = "blocks of 32 x 32 threads over the image's columns and rows"
 _EXERCISES: tuple[Exercise, ...] = (
     _exercise(
         0,
+        _add_arrays,
+        "adds two arrays: out[i] = a[i] + b[i].",
+        "one thread per element, blocks of 256",
+        (*demand.GOOD, *demand.ONCE),
+        "All blocks have the same threadIdx.x. Which variable tells a thread its block?",
+        "The last block has threads without an element. What must they not do?",
+    ),
+    _exercise(
+        0,
         _thread_number,
         (
             "writes the number of each thread to out[z, y, x]: its place in the block's line of "
@@ -333,6 +382,16 @@ _EXERCISES: tuple[Exercise, ...] = (
         demand.GOOD,
         "The loads are fine. Look at the store.",
         "The last index of out must follow threadIdx.x.",
+    ),
+    _exercise(
+        2,
+        _pad,
+        "copies a matrix to `room`, where its rows may be longer, and adds up its rows there.",
+        "one block of 64 threads",
+        (demand.l1_passes(4.5), demand.repeats("load", "requests", 1.25)),
+        "A load of `room` reads a column. In which banks of L1 are the words of a column?",
+        "Word i of `room` is in bank i % 32. Which `length` puts neighbours of a column into "
+        "different banks?",
     ),
     _exercise(
         3,
@@ -452,34 +511,42 @@ _EXERCISES: tuple[Exercise, ...] = (
         "Combine the eight parts of a column in shared memory, part[8][32].",
     ),
     _exercise(
-        6,
-        _double_all,
-        "doubles each element.",
-        "8 blocks of 256 threads, for an array of any length",
-        (*demand.GOOD, *demand.ONCE),
-        "Which elements does block 0 double? And block 1?",
-        "Begin at the thread's number in the grid, and step by the number of all threads.",
+        5,
+        _prefix,
+        "computes prefix sums: out[i] is the sum of the elements of its block up to x[i].",
+        "one thread per element, blocks of 256",
+        (*demand.ONCE, demand.CONFLICTS),
+        "How often does a block load x[first]? Let each thread load one element to shared memory.",
+        "In steps s = 1, 2, 4, ..., let each thread with t >= s add part[t - s] to its own part.",
+        "In one step, a thread reads what another thread changes. Read the value, wait, then add.",
     ),
     _exercise(
         6,
-        _untiled,
-        "multiplies two square matrices without shared memory.",
-        "blocks of 16 x 16 threads, one per element; n is a multiple of 16",
-        (demand.sectors("load", 2.6), demand.sectors("store", 4.5)),
-        "How many products does one element of the result need, and how many does it get?",
-        "Without shared memory, a thread must load the other 15 elements itself.",
+        _polar,
+        "computes x = r cos(phi) in the first row of out, and y = r sin(phi) in the second row.",
+        "two threads per point, blocks of 256",
+        (demand.lanes(30), *demand.GOOD),
+        "In which warps are the threads that compute x, and in which those that compute y?",
+        "Let the first 128 threads of a block compute x, and the others y.",
     ),
     _exercise(
         6,
-        _histogram,
-        "counts how often each of 64 values occurs.",
-        "8 blocks of 256 threads",
-        (demand.ATOMICS, demand.repeats("load", "requests", 1.25)),
-        "How many atomics of global memory does each element cost?",
-        (
-            "Count in 64 integers of shared memory. Set them to 0, wait, count, wait, and add "
-            "them to counts."
-        ),
+        _count_positive,
+        "counts, for each warp, how many of its 32 elements are positive.",
+        "one thread per element, blocks of 256",
+        (demand.lanes(16), demand.repeats("load", "requests", 1.25)),
+        "31 lanes of each warp do nothing. Let each lane look at one element.",
+        "__ballot_sync(0xffffffff, condition) gives every lane a bit for each lane of its warp.",
+        "__popc counts the bits of a number that are 1.",
+    ),
+    _exercise(
+        6,
+        _warp_sums,
+        "adds up 32 elements per warp, in shared memory.",
+        "one thread per element, blocks of 256",
+        (demand.CONFLICTS, demand.repeats("load", "requests", 1.25)),
+        "A lane reads what another lane of its warp has stored. Does anything make it wait?",
+        "__syncthreads() makes the whole block wait. There is a barrier for the lanes of a warp.",
     ),
     _exercise(
         7,
@@ -554,6 +621,36 @@ _EXERCISES: tuple[Exercise, ...] = (
         (
             "A block needs 256 elements, and 8 more at each end. Load each of them once, into "
             "shared memory."
+        ),
+    ),
+    _exercise(
+        9,
+        _double_all,
+        "doubles each element.",
+        "8 blocks of 256 threads, for an array of any length",
+        (*demand.GOOD, *demand.ONCE),
+        "Which elements does block 0 double? And block 1?",
+        "Begin at the thread's number in the grid, and step by the number of all threads.",
+    ),
+    _exercise(
+        9,
+        _untiled,
+        "multiplies two square matrices without shared memory.",
+        "blocks of 16 x 16 threads, one per element; n is a multiple of 16",
+        (demand.sectors("load", 2.6), demand.sectors("store", 4.5)),
+        "How many products does one element of the result need, and how many does it get?",
+        "Without shared memory, a thread must load the other 15 elements itself.",
+    ),
+    _exercise(
+        9,
+        _histogram,
+        "counts how often each of 64 values occurs.",
+        "8 blocks of 256 threads",
+        (demand.ATOMICS, demand.repeats("load", "requests", 1.25)),
+        "How many atomics of global memory does each element cost?",
+        (
+            "Count in 64 integers of shared memory. Set them to 0, wait, count, wait, and add "
+            "them to counts."
         ),
     ),
 )

@@ -148,6 +148,45 @@ def shared_words(most: float) -> Demand:
     return Demand(text, judge)
 
 
+def l1_passes(most: float) -> Demand:
+    """Return a demand: requests of global memory take few passes of L1's data stage (modelled)."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        if profile.modelled is None:
+            raise AssertionError("the passes of L1 are not known, because no time was modelled")
+        accesses = _global(profile, "load", "store")
+        passes = profile.modelled.work["tag_lookups"] / sum(a.requests for a in accesses)
+        if passes > most:
+            lines = [f"  {a.place}: {a.name}, {a.requests:,} requests" for a in accesses]
+            message = (
+                f"requests of global memory take {passes:.3g} passes of L1 each; at most {most:g} "
+                "are allowed"
+            )
+            advice = (
+                "    A column is in few of the 32 banks of L1. Which length of a row changes this?"
+            )
+            raise AssertionError("\n".join([message, *lines, advice]))
+
+    text = f"requests of global memory take at most {most:g} passes of L1 on average (modelled)"
+    return Demand(text, judge)
+
+
+def lanes(least: float) -> Demand:
+    """Return a demand: on average, at least `least` lanes execute an instruction."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        if profile.lanes_per_instruction < least:
+            raise AssertionError(
+                f"{profile.lanes_per_instruction:.3g} of 32 lanes execute an instruction on "
+                f"average; at least {least:g} are needed\n    The other lanes wait: they took the "
+                "other side of an `if`, or they have nothing to do."
+            )
+
+    return Demand(f"at least {least:g} of 32 lanes execute an instruction on average", judge)
+
+
 def no_padding(most: int) -> Demand:
     """Return a demand: the shared arrays have no padding. Their size is at most `most` bytes."""
 

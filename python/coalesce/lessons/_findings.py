@@ -22,6 +22,10 @@ _SAME_WORK = (
     "Several threads double the same elements. Does the start of the loop depend on blockIdx.x, "
     "and does its step count the threads of all blocks?"
 )
+_SAME_POINT = (
+    "Two threads write the same element. Each point needs one thread for x and one for y: which "
+    "numbers do these two threads have?"
+)
 _TILE_READ = (
     "A thread reads what another one has stored. What makes it wait until that store has happened?"
 )
@@ -45,6 +49,37 @@ _IN_AN_IF = (
 )
 
 FINDINGS: dict[str, dict[str, str]] = {
+    "add_arrays": {
+        "same_value": "Several blocks compute the same elements. Which variable tells a thread its "
+        "block?",
+        "out_of_bounds": _EDGE,
+    },
+    "pad": {
+        "out_of_bounds": "`room` has 64 * 80 floats. How long may a row be, if 64 rows must fit?",
+        "race": "Rows of `room` overlap. A row of the matrix has n floats, so `length` must be at "
+        "least n.",
+    },
+    "prefix": {
+        "race": "A thread reads an element that another thread changes in the same step. Read the "
+        "value before the barrier, and add it after the barrier.",
+        "lockstep": "Lanes read elements that other lanes change in the same step. Read the value "
+        "before the barrier, and add it after the barrier.",
+        "out_of_bounds": "part[t - s] exists only for t >= s.",
+    },
+    "polar": {"race": _SAME_POINT, "same_value": _SAME_POINT, "lockstep": _SAME_POINT},
+    "count_positive": {
+        "same_value": "Several lanes write the same count. One lane of each warp is enough.",
+        "lockstep": "Several lanes write the same count. One lane of each warp is enough.",
+        "out_of_bounds": _EDGE,
+        "warp_mask": "All lanes that the mask names must reach __ballot_sync. Which condition can "
+        "be a part of the vote instead?",
+    },
+    "warp_sums": {
+        "lockstep": "Lanes of a warp read what other lanes have stored. They may do this only "
+        "after a barrier of the warp.",
+        "race": "A thread reads what another warp has stored. A warp needs only its own 32 parts.",
+        "out_of_bounds": _EDGE,
+    },
     "copy_four": {
         "same_value": "Two threads copy the same element. How many elements does a block copy in "
         "one iteration, and how many in all four?",

@@ -26,6 +26,83 @@ def results(name: str, arguments: Sequence[Any], expected: Array) -> list[tuple[
     return [] if known is None else list(known(arguments, expected))
 
 
+def _add_arrays(arguments: Sequence[Any], _: Array) -> Mistakes:
+    a, b, *_rest = arguments
+    yield "These are the differences. The sums are wanted.", a - b
+    yield "These are the products. The sums are wanted.", a * b
+    yield (
+        "Only the first block's elements are computed.",
+        np.where(np.arange(a.size) < 256, a + b, np.nan),
+    )
+
+
+def _pad(arguments: Sequence[Any], _: Array) -> Mistakes:
+    x = arguments[0]
+    yield "These are the sums of the columns. A thread has a row.", x.sum(axis=0)
+    yield "The last element of each row is missing in its sum.", x[:, :-1].sum(axis=1)
+
+
+def _prefix(arguments: Sequence[Any], expected: Array) -> Mistakes:
+    x, n = arguments[0], expected.size
+    parts = np.pad(x, (0, -n % 256)).reshape(-1, 256)
+    sums = parts.cumsum(axis=1)
+    yield "The element itself is missing: out[i] must include x[i].", (sums - parts).ravel()[:n]
+    yield "These are the sums of the blocks. out[i] ends at x[i].", np.repeat(sums[:, -1], 256)[:n]
+    yield "The sums run over the whole array. They begin again in each block.", x.cumsum()
+    for last in (32, 64, 128):
+        short = sums.copy()
+        short[:, last:] -= sums[:, :-last]
+        yield (
+            f"Each sum has at most {last} elements. With which s must the loop end?",
+            short.ravel()[:n],
+        )
+
+
+def _polar(arguments: Sequence[Any], expected: Array) -> Mistakes:
+    r, phi, *_rest = arguments
+    yield "x and y have changed places: x = r cos(phi).", expected[::-1]
+    for same in (np.cos, np.sin):
+        yield "x needs cos, and y needs sin.", np.stack([r * same(phi)] * 2)
+    yield "The radius is missing: x = r cos(phi).", np.stack([np.cos(phi), np.sin(phi)])
+    for row, name in enumerate("xy"):
+        half = np.full_like(expected, np.nan)
+        half[row] = expected[row]
+        yield f"Only {name} is written. Which threads compute the other coordinate?", half
+    places = np.arange(r.size) % 128
+    yield (
+        "Only half of the points are computed. A block has 128 points.",
+        np.where(places < 64, expected, np.nan),
+    )
+
+
+def _count_positive(arguments: Sequence[Any], expected: Array) -> Mistakes:
+    x = arguments[0]
+    n = x.size - (expected.size - 1) * 32  # elements of the last warp
+    lanes = np.full(expected.shape, 32, np.int32)
+    lanes[-1] = n
+    yield "These are the other elements: those that are not positive.", lanes - expected
+    yield "A lane without an element has voted, too.", expected + (32 - lanes)
+    bits = np.pad(x, (0, -x.size % 32)).reshape(-1, 32) > 0
+    votes = (bits * 2 ** np.arange(32, dtype=np.uint64)).sum(axis=1).astype(np.uint32)
+    yield (
+        "These are the votes, a bit for each lane. How many of the bits are 1?",
+        votes.view(np.int32),
+    )
+    yield "This is the vote of lane 0 alone.", bits[:, 0].astype(np.int32)
+
+
+def _warp_sums(arguments: Sequence[Any], _: Array) -> Mistakes:
+    x = arguments[0]
+    parts = np.pad(x, (0, -x.size % 32)).reshape(-1, 32)
+    for count in (1, 2, 8, 16):
+        verb = "is" if count == 1 else "are"
+        yield (
+            f"Only {count} of the 32 elements {verb} in each sum. Which steps does the loop need?",
+            parts[:, :count].sum(axis=1),
+        )
+    yield "The elements with odd numbers are missing.", parts[:, ::2].sum(axis=1)
+
+
 def _thread_number(_: Sequence[Any], expected: Array) -> Mistakes:
     depth, height, width = expected.shape
     z, y, x = np.indices(expected.shape)
@@ -509,6 +586,12 @@ def _smooth(arguments: Sequence[Any], _: Array) -> Mistakes:
 
 
 _RESULTS: dict[str, Callable[[Sequence[Any], Array], Mistakes]] = {
+    "add_arrays": _add_arrays,
+    "pad": _pad,
+    "prefix": _prefix,
+    "polar": _polar,
+    "count_positive": _count_positive,
+    "warp_sums": _warp_sums,
     "thread_number": _thread_number,
     "which_warp": _which_warp,
     "copy_four": _copy_four,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any
@@ -56,7 +57,7 @@ class Prediction:
     unit: str
     within: float
     why: str
-    mistake: str
+    mistakes: Mapping[Value, str]
     _shown: tuple[Any, ...] = field(repr=False, default=())
 
     def __repr__(self) -> str:
@@ -91,6 +92,10 @@ class Prediction:
         style = "border-left:3px solid rgba(47,134,201,0.8);padding:2px 0 2px 12px"
         marks = {"class": "coalesce-predict", "data-name": self.name}
         marks |= {"data-measured": _number(self.measured), "data-within": str(self.within)}
+        if self.guess is None:  # the site compares guesses by itself
+            marks["data-mistakes"] = json.dumps(
+                {str(k): _plain(m) for k, m in self.mistakes.items()}
+            )
         return str(tag("div", parts, style, **marks))
 
     def _verdict(self) -> list[str]:
@@ -98,6 +103,14 @@ class Prediction:
         if self.right:
             return [f"{measurement} Right."]
         return [f"{measurement} Not what you expected.", self.mistake]
+
+    @property
+    def mistake(self) -> str:
+        """The sentence about the reader's wrong guess. Empty if nothing is known about it."""
+        if self.right is not False:
+            return ""
+        found = (m for value, m in self.mistakes.items() if _same(self.guess, value, self.within))
+        return next(found, "")
 
     def _with_unit(self, value: Value) -> str:
         return f"{_number(value)} {self.unit}".rstrip()
@@ -143,7 +156,7 @@ def predict(
     question: str,
     *,
     guess: Guess,
-    measured: Callable[[], Any],
+    measured: Callable[[], Any] | None = None,
     choices: Sequence[str] = (),
     unit: str = "",
     within: float = 0.02,
@@ -160,9 +173,10 @@ def predict(
     guess : float, str or ...
         The guess: a number, one of `choices`, or the position of a choice, counted from 1. ``...``
         means that there is no guess yet.
-    measured : callable
-        A function that returns the right answer: a number, or one of `choices`. Text that the
-        function prints is shown with the answer.
+    measured : callable, optional
+        A function that measures the right answer. It returns a number, or one of `choices`, or
+        something from which the stored explanation follows. Text that the function prints is shown
+        with the answer. Without it, the answer is stored with the explanation.
     choices : sequence of str
         The possible answers. Empty if the answer is a number.
     unit : str
@@ -193,24 +207,34 @@ def predict(
     options = tuple(choices)
     with errors.short():
         guessed = _read(guess, options)
-    printed, result = _run(measured)
+    measure = measured or answer.measure
+    if measure is None:
+        raise ValueError(f"`measured` is needed: no answer is stored for the question {name!r}")
+    printed, result = _run(measure)
+    if answer.choose is not None:
+        result = answer.choose(result)
     result = result if isinstance(result, str) else float(result)
     right = None
     if guessed is not None:
         right = _same(guessed, result, within)
         _score.setdefault(name, right)
-    mistake = ""
-    if right is False:
-        mistake = next(
-            (m for value, m in answer.mistakes.items() if _same(guessed, value, within)), ""
-        )
     shown = printed
     if show is not None:
         printed, returned = _run(show)
         several = returned if isinstance(returned, list | tuple) else [returned]
         shown += printed + tuple(thing for thing in several if thing is not None)
     return Prediction(
-        name, question, options, guessed, result, right, unit, within, answer.why, mistake, shown
+        name,
+        question,
+        options,
+        guessed,
+        result,
+        right,
+        unit,
+        within,
+        answer.why,
+        answer.mistakes,
+        shown,
     )
 
 

@@ -51,6 +51,7 @@ class Recording:
     command: str
     _times: tuple[Mapping[str, Any], ...] = ()
     _sweeps: tuple[Mapping[str, Any], ...] = ()
+    _counters: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def where(self) -> str:
@@ -83,6 +84,28 @@ class Recording:
     def sizes(self, operation: str) -> list[int]:
         """Return a list of the sizes `n` for which an operation was timed."""
         return sorted({row["n"] for row in self._times if row["operation"] == operation})
+
+    def counters(self, operation: str, n: int) -> dict[str, dict[str, float]]:
+        """Return recorded counters of Nsight Compute, for problems of n x n float32.
+
+        Parameters
+        ----------
+        operation : str
+            The name of the operation, such as ``"matmul"``.
+        n : int
+            The size: 512 or 4096.
+
+        Returns
+        -------
+        dict of str to dict
+            For each recorded variant, the names of metrics with their values. The dict is empty if
+            nothing was recorded for this operation and size.
+        """
+        return {
+            row["variant"]: dict(row["counters"])
+            for row in self._counters
+            if row["operation"] == operation and row["n"] == n
+        }
 
     def gbps(self, pattern: str, itemsize: int = 4) -> dict[int, float]:
         """Return the recorded bandwidth of a pattern of `coalesce.access`.
@@ -166,8 +189,8 @@ def sweep_row(sweep: Sweep) -> Any:
 def read(file: Path) -> Recording:
     """Return the recording in a file that ``benchmarks/lessons.py`` wrote."""
     data = json.loads(file.read_text(encoding="utf-8"))
-    times, sweeps = data.pop("times"), data.pop("sweeps")
-    return Recording(**data, _times=tuple(times), _sweeps=tuple(sweeps))
+    times, sweeps, counters = (tuple(data.pop(k, ())) for k in ("times", "sweeps", "counters"))
+    return Recording(**data, _times=times, _sweeps=sweeps, _counters=counters)
 
 
 @cache

@@ -40,7 +40,7 @@ def frames_of(stepper: Stepper, most: int) -> dict[str, Picture]:
             where = f"warp {stepper.warp}, line {line}"
             grids = [
                 _grid(name, values, before[name], stored.get(name), loaded.get(name))
-                for name, values in after.items()
+                for name, values in sorted(after.items())
             ]
             used = {state for grid in grids for state in grid.array.ravel()}
             legend = {state: word for state, word in LEGEND.items() if state in used}

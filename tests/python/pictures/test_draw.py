@@ -315,11 +315,11 @@ class TestWarpAccess:
         assert draw.warp_access(8 * LANES[:16], 4, title="x[2 * i]").text.splitlines() == [
             "x[2 * i]",
             "16 of 32 lanes, 4-byte loads -> 4 sectors in 1 line, 50 % of the bytes used",
-            "The 64 bytes asked for would fit in 2 sectors; 128 bytes are moved.",
+            "The 64 bytes asked for would fit in 2 sectors; the sectors have 128 bytes.",
             "lane 0       8       16      24",
             "     AAAABBBBCCCCDDDD----------------",
             "0x0 |A.A.A.A.|B.B.B.B.|C.C.C.C.|D.D.D.D.|",
-            "a letter: 4 bytes used; '.': moved, not used; blank: not moved",
+            "a letter: 4 bytes used; '.': in a touched sector; blank: not touched",
         ]
 
 

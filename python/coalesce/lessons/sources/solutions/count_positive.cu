@@ -1,0 +1,5 @@
+__global__ void count_positive(const float* x, int* counts, int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    unsigned votes = __ballot_sync(0xffffffff, i < n && x[i] > 0);
+    if (threadIdx.x % 32 == 0 && i < n) counts[i / 32] = __popc(votes);
+}
