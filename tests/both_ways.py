@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,29 @@ def both_ways(
     for plain, counted in zip(*runs, strict=True):
         np.testing.assert_array_equal(plain, counted)
     return runs[1]
+
+
+def run(
+    device: str,
+    source: str,
+    *arguments: Any,
+    grid: Any = 1,
+    block: Any = 32,
+    shared: int = 0,
+    entry: str = "k",
+    options: Sequence[str] = (),
+) -> None:
+    """Run a kernel on a device. On the simulator, its machine code must leave the same arrays."""
+    kernel = coalesce.Kernel(source, entry, device=device, options=options)
+    copies = {id(a): a.copy() for a in arguments if isinstance(a, np.ndarray)}
+    if device == "sim":
+        given = [copies.get(id(a), a) for a in arguments]
+        kernel.profile(grid, block, *given, shared_bytes=shared, caches=False)
+    kernel[grid, block, shared](*arguments)
+    if device == "sim":
+        for a in arguments:
+            if isinstance(a, np.ndarray):
+                np.testing.assert_array_equal(copies[id(a)], a, "machine code")
 
 
 def same_as_gpu(

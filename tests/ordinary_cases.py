@@ -14,7 +14,7 @@ import coalesce
 
 SOURCE = (Path(__file__).parent / "kernels" / "ordinary.cu").read_text()
 ELEMENTS = dict(re.findall(r"^KERNEL\((\w+), (\w+)\)", SOURCE, re.MULTILINE))
-DTYPES = {"float": "float32", "int": "int32", "unsigned": "uint32", "__half": "float16"}
+DTYPES = {"float": "float32", "int": "int32"}
 
 
 @cache

@@ -82,7 +82,8 @@ class Evaluate:
 
     ``evaluate({"sum": ("int32", "a + b")}, a=a, b=b)["sum"]`` is an array like `a`. Everything is
     computed twice: by full warps, and by warps in which an irregular half of the lanes is active.
-    The second run must give the same values and must not write for the inactive lanes.
+    The second run must give the same values and must not write for the inactive lanes. On the
+    simulator, the machine code must give the same values, too.
     """
 
     def __init__(self, device: str) -> None:
@@ -124,12 +125,16 @@ class Evaluate:
         )
         kernel = coalesce.Kernel(source, "evaluate", options=options, device=self.device)
 
-        def run(wanted: np.ndarray) -> list[np.ndarray]:
+        def run(wanted: np.ndarray, launch: Any = kernel.launch) -> list[np.ndarray]:
             out = [np.full(n, 1, t) for t, _ in results.values()]
-            kernel[-(-n // 128), 128](*operands.values(), *out, wanted, n)
+            launch(-(-n // 128), 128, *operands.values(), *out, wanted, n)
             return out
 
         everywhere = run(np.ones(n, bool))
+        if self.device == "sim":
+            counted = run(np.ones(n, bool), kernel.profile)
+            for name, whole, other in zip(results, everywhere, counted, strict=True):
+                np.testing.assert_array_equal(other, whole, f"{name}, machine code")
         some = np.random.default_rng(3).integers(0, 2, n).astype(bool)
         for name, whole, part in zip(results, everywhere, run(some), strict=True):
             expected = np.where(some, whole, np.ones(1, whole.dtype))

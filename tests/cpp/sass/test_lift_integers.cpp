@@ -7,10 +7,6 @@
 namespace coalesce::sass {
 namespace {
 
-u32 of_halves(u32 x, u32 y, const std::function<u32(u32, u32)>& f) {
-    return (f(x & 0xffff, y & 0xffff) & 0xffff) | f(x >> 16, y >> 16) << 16;
-}
-
 std::vector<Row> integer_rows() {
     return {
         {{"IADD3 R0, -R2, -R4, R6"}, As::word, [](In i) { return of(i.z() - i.x() - i.y()); }},
@@ -46,68 +42,18 @@ std::vector<Row> integer_rows() {
     };
 }
 
-// Returns two integers, clamped to `bits` bits. The first one is in the upper bits.
-u32 packed(i32 upper, i32 lower, int bits, bool is_signed) {
-    const i64 low = is_signed ? -(i64{1} << (bits - 1)) : 0;
-    const i64 high = (i64{1} << (is_signed ? bits - 1 : bits)) - 1;
-    const auto clamped = [&](i32 x) {
-        return u32(std::clamp(i64{x}, low, high)) & ((1u << bits) - 1);
-    };
-    return clamped(upper) << bits | clamped(lower);
-}
-
-std::vector<Row> packing_rows() {
-    return {
-        {{"I2IP.U8.S32.SAT R0, R2, R4, RZ"},
-         As::word,
-         [](In i) { return of(packed(i32(i.x()), i32(i.y()), 8, false)); }},
-        {{"I2IP.U16.S32.SAT R0, R2, R4, RZ"},
-         As::word,
-         [](In i) { return of(packed(i32(i.x()), i32(i.y()), 16, false)); }},
-    };
-}
-
 std::vector<Row> video_rows() {
     static constexpr auto min_max = [](In i, bool low) {
         const i32 x = i32(i.x()), y = i32(i.y());
         return of(u32(low ? std::min(x, y) : std::max(x, y)));
     };
     return {
-        {{"VIADD.16x2 R0, R2, -R4"},
-         As::word,
-         [](In i) { return of(of_halves(i.x(), i.y(), std::minus<u32>{})); }},
         {{"VIMNMX.U32 R0, R2, R4, P3"},
          As::word,
          [](In i) { return of(i.p3() ? std::min(i.x(), i.y()) : std::max(i.x(), i.y())); }},
-        {{"VIMNMX.RELU R0, R2, R4, PT"},
-         As::word,
-         [](In i) { return of(u32(std::max(std::min(i32(i.x()), i32(i.y())), 0))); }},
         {{"VIMNMX3 R0, R2, R4, R6, !PT"},
          As::word,
          [](In i) { return of(u32(std::max({i32(i.x()), i32(i.y()), i32(i.z())}))); }},
-        {{"VIADDMNMX.S16x2 R0, R2, R4, R6, !PT"},
-         As::word,
-         [](In i) {
-             const u32 sums = of_halves(i.x(), i.y(), std::plus<u32>{});
-             return of(of_halves(sums, i.z(), [](u32 x, u32 y) {
-                 return u32(std::max(int16_t(x), int16_t(y))) & 0xffff;
-             }));
-         }},
-        {{"VIADDMNMX.S16x2.RELU R0, R2, R4, R6, PT"},
-         As::word,
-         [](In i) {
-             const u32 sums = of_halves(i.x(), i.y(), std::plus<u32>{});
-             return of(of_halves(sums, i.z(), [](u32 x, u32 y) {
-                 return u32(std::max<int16_t>(std::min(int16_t(x), int16_t(y)), 0));
-             }));
-         }},
-        {{"VIADDMNMX.U16x2 R0, R2, -R4, R6, PT"},
-         As::word,
-         [](In i) {
-             const u32 sums = of_halves(i.x(), i.y(), std::minus<u32>{});
-             return of(
-                 of_halves(sums, i.z(), [](u32 x, u32 y) { return std::min(x, y & 0xffff); }));
-         }},
         {{"VABSDIFF4.ACC R0, R2, R4, R6"},  // without .U8, the bytes are signed
          As::word,
          [](In i) {
@@ -116,33 +62,10 @@ std::vector<Row> video_rows() {
                  sum += u32(std::abs(int8_t(i.x() >> n) - int8_t(i.y() >> n)));
              return of(sum);
          }},
-        {{"VABSDIFF4.U8.ACC R0, R2, R4, R6"},
-         As::word,
-         [](In i) {
-             u32 sum = i.z();
-             for (int n = 0; n < 32; n += 8)
-                 sum += u32(std::abs(i32(i.x() >> n & 255) - i32(i.y() >> n & 255)));
-             return of(sum);
-         }},
-        {{"IDP.4A.U8.S8 R0, R2, R4, R6"},
-         As::word,
-         [](In i) {
-             u32 sum = i.z();
-             for (int n = 0; n < 32; n += 8)
-                 sum += u32(i32(i.x() >> n & 255) * i32(int8_t(i.y() >> n)));
-             return of(sum);
-         }},
-        {{"IDP.2A.LO.S16.U8 R0, R2, R4, R6"},
-         As::word,
-         [](In i) {
-             return of(i.z() + u32(i32(int16_t(i.x())) * i32(i.y() & 255)) +
-                       u32(i32(int16_t(i.x() >> 16)) * i32(i.y() >> 8 & 255)));
-         }},
     };
 }
 
 TEST(SassLift, Integers) { expect(integer_rows()); }
-TEST(SassLift, PackedIntegers) { expect(packing_rows()); }
 TEST(SassLift, MinimaSumsAndDifferences) { expect(video_rows()); }
 
 // Lanes exit in which both the guard and the operand of EXIT are true. They store no result.

@@ -13,32 +13,6 @@ from coalesce.launch.simulated import simulate
 pytestmark = pytest.mark.usefixtures("machine_code")
 
 
-def test_asynchronous_copies_of_zero_bytes_in_some_lanes():
-    """A lane that copies nothing writes zeros, and its source address may be invalid."""
-    source = """
-    extern "C" __global__ void k(int n, const float* x, float* out) {
-        __shared__ float tile[2][96];
-        int t = threadIdx.x;
-        unsigned to = __cvta_generic_to_shared(&tile[0][t]);
-        tile[0][t] = tile[1][t] = -1;
-        const float* from = t % 3 ? x + t : nullptr;
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::
-                     "r"(to), "l"(from), "r"(t % 3 ? 4 : 0) : "memory");
-        asm volatile("{ .reg .pred p; setp.ge.s32 p, %2, %3;"
-                     " cp.async.ca.shared.global [%0 + 384], [%1], 4, p; }" ::
-                     "r"(to), "l"(x + t), "r"(t), "r"(n) : "memory");
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        out[t] = tile[0][t];
-        out[96 + t] = tile[1][t];
-    }"""
-    kernel = coalesce.Kernel(source, "k", device="sim")
-    x, t = np.arange(1, 97, dtype=np.float32), np.arange(96)
-    for n in (0, 1, 40, 96):
-        expected = np.r_[np.where(t % 3, x, 0), np.where(t < n, x, 0)]
-        _, out = both_ways(kernel, 1, 96, n, x, np.zeros(192, np.float32))
-        np.testing.assert_array_equal(out, expected)
-
-
 @pytest.mark.parametrize(("form", "width"), [("ca", 4), ("ca", 8), ("ca", 16), ("cg", 16)])
 def test_asynchronous_copies_of_a_part(form, width):
     """A lane reads only the first bytes; the others become zeros and may be outside the array."""

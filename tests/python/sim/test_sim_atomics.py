@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import both_ways
 import numpy as np
 import pytest
 
@@ -13,9 +14,8 @@ PRELUDE = """
 """
 
 
-def run(device, source, *arguments, grid=1, block=32, shared=0):
-    kernel = coalesce.Kernel(PRELUDE + source, "k", device=device)
-    kernel[grid, block, shared](*arguments)
+def run(device, source, *arguments, **how):
+    both_ways.run(device, PRELUDE + source, *arguments, **how)
 
 
 # operation -> CUDA call, the reference's operation, initial value

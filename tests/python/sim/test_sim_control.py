@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from both_ways import run
 
 import coalesce
-
-
-def run(device, source, *arguments, grid=1, block=32, shared=0, entry="k"):
-    coalesce.Kernel(source, entry, device=device)[grid, block, shared](*arguments)
 
 
 @pytest.mark.parametrize(
@@ -51,9 +48,7 @@ def test_geometry(device, grid, block):
 
 def test_clocks_go_forward(device):
     out = np.zeros((3, 32), np.int64)
-    run(
-        device,
-        """
+    source = """
         extern "C" __global__ void k(long long *out) {
             int i = threadIdx.x;
             long long start = clock64();
@@ -66,9 +61,8 @@ def test_clocks_go_forward(device):
             out[i] = clock64() - start;
             out[32 + i] = t1 >= t0;
             out[64 + i] = s;
-        }""",
-        out,
-    )
+        }"""
+    coalesce.Kernel(source, "k", device=device)[1, 32](out)
     assert (out[0] > 0).all()
     assert out[1].all()
 

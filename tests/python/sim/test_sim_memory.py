@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from both_ways import run
 
 import coalesce
-
-
-def run(device, source, *arguments, grid=1, block=32, shared=0, entry="k", options=()):
-    coalesce.Kernel(source, entry, device=device, options=options)[grid, block, shared](*arguments)
-
 
 VECTORS = [("char", 1), ("char2", 2), ("char3", 3), ("char4", 4), ("short", 2), ("short2", 4),
            ("short3", 6), ("short4", 8), ("int", 4), ("int2", 8), ("int3", 12), ("int4", 16),

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import coalesce
-
-
-def run(device, source, *arguments, grid=1, block=32, shared=0, entry="k"):
-    coalesce.Kernel(source, entry, device=device)[grid, block, shared](*arguments)
+from both_ways import run
 
 
 def test_calls_that_are_interleaved(device):
