@@ -21,39 +21,6 @@ using Barrier = cuda::barrier<cuda::thread_scope_block>;
 
 
 WAITING = {
-    "phases": """
-    __shared__ Barrier b;
-    __shared__ float s[64];
-    if (threadIdx.x == 0) init(&b, blockDim.x);
-    __syncthreads();
-    for (int i = 0; i < 4; ++i) {
-        s[threadIdx.x] = y[threadIdx.x + 64 * i];
-        auto state = b.arrive();
-        b.wait(std::move(state));
-        y[threadIdx.x] += s[63 - threadIdx.x];
-        b.arrive_and_wait();
-    }""",
-    "threads that leave": """
-    __shared__ Barrier b;
-    if (threadIdx.x == 0) init(&b, blockDim.x);
-    __syncthreads();
-    if (threadIdx.x >= 32) {
-        y[threadIdx.x] *= 2;
-        b.arrive_and_drop();
-        return;
-    }
-    b.arrive_and_wait();
-    auto state = b.arrive(1);
-    b.wait(std::move(state));
-    y[threadIdx.x] += y[threadIdx.x + 32];""",
-    "copies": """
-    __shared__ Barrier b;
-    __shared__ float s[64];
-    if (threadIdx.x == 0) init(&b, blockDim.x);
-    __syncthreads();
-    cuda::memcpy_async(s + threadIdx.x, y + threadIdx.x, 4, b);
-    b.arrive_and_wait();
-    y[threadIdx.x] = s[63 - threadIdx.x];""",
     "a pipeline": """
     auto block = cooperative_groups::this_thread_block();
     __shared__ float s[2][64];
