@@ -201,15 +201,6 @@ class TestReference:
         assert exact.error(np.abs(a.T)) == math.inf
         assert exact.error(a.T[:1]) == math.inf
 
-    @pytest.mark.parametrize("pattern", coalesce.variants("access").names)
-    def test_patterns(self, pattern):
-        shape = {"aos": (65, 4), "soa": (4, 65)}.get(pattern, (260,))
-        x = np.arange(260, dtype=np.float64).reshape(shape)
-        options = {"index": np.arange(259, -1, -7, np.int32)} if pattern == "gather" else {}
-        result = coalesce.access(x, pattern=pattern, device="sim", **options)
-        exact = reference.reference("access", pattern, [x], options)
-        assert exact.error(result) == 0
-
 
 class TestPeaks:
     def test_of_a_simulated_gpu(self):
@@ -806,22 +797,6 @@ def test_a_gpu_with_unknown_peaks(products):
     text = timed.to_text()
     assert "the peaks of NVIDIA B200 are not known" in " ".join(text.split())
     assert "of peak" not in text.splitlines()[2]
-
-
-def test_notes_say_how_times_were_measured(products):
-    timing = replace(products[1].timing, source="measured", runs=10, device="cuda:0")
-    row = replace(products[1], timing=timing)
-    on_gpu = Benchmark(
-        operation="matmul",
-        arrays=products.arrays,
-        device=products.device,
-        rows=[row],
-        peaks=products.peaks,
-        options={},
-    )
-    text = " ".join(on_gpu.to_text().split())
-    assert "the median of 10 runs by CUDA events, without copies" in text
-    assert "L2 kept: each run finds in L2 what the variant's previous run left there." in text
 
 
 def test_html(products, check_html, tmp_path):

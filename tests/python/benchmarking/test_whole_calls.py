@@ -425,11 +425,7 @@ class TestCommandLine:
         [
             ("launch --size 8", "`launch` has no arrays; leave out --size and --shape"),
             ("copies --shape 8x8", "`copies` takes a vector; write --size instead of --shape"),
-            ("copies --size 8 --device sim", "whole calls (copies) can only be timed on a GPU"),
-            ("launch --device sim", "whole calls (launch) can only be timed on a GPU"),
             ("matmul -n 8 --device sim --whole-calls", "whole calls (matmul) can only be timed"),
-            ("matmul -n 8 --whole-calls tile=8", "has no options; got `tile`"),
-            ("copies -n 8 --l2 flushed", "`l2` and `repeats` are for kernels"),
         ],
     )
     def test_refusals(self, capsys, words, message):

@@ -11,8 +11,8 @@ import pytest
 
 import coalesce
 from coalesce.compile import nvrtc
-from coalesce.cxx import compiled_types, definitions, signature
-from coalesce.cxx.declarations import bare, parameters_of
+from coalesce.cxx import signature
+from coalesce.cxx.declarations import parameters_of
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.module import Module
 
@@ -338,26 +338,6 @@ def test_shared_arrays_of_other_kernels() -> None:
     assert set(shared_arrays(source)) == set(shared_arrays(source, (), "k")) == {"own", "both"}
 
 
-@pytest.mark.parametrize(
-    ("mangled", "types"),
-    [
-        ("_Z1kPKfi", ["const float *", "int"]),
-        ("_Z1kv", []),
-        ("_ZN1a1kEPmPhx", ["unsigned long *", "unsigned char *", "long long"]),
-        ("_Z1kIfLi4EEvPT_PKS0_", ["float *", "const float *"]),
-        ("_Z1kPPfPFviE", ["float * *", ""]),
-        ("_Z1kP4half", [""]),
-        ("_Z1kP6__half", ["__half *"]),
-        ("_Z1kN1a1VIfLi3EEE", ["a::V<float,3>"]),
-        ("_Zoo", None),
-        ("plain", None),
-    ],
-)
-def test_parameters_of_mangled_names(mangled: str, types: list[str] | None) -> None:
-    parameters = compiled_types.of_mangled(mangled)
-    assert (None if parameters is None else [p.spelled for p in parameters]) == types
-
-
 def test_unbalanced_parentheses_in_code_that_is_left_out() -> None:
     source = """
         #if 0
@@ -368,31 +348,6 @@ def test_unbalanced_parentheses_in_code_that_is_left_out() -> None:
     parameters = parameters_of(source, "k", 2)
     assert parameters is not None
     assert [p.spelled for p in parameters] == ["float *", "int"]
-
-
-def test_definitions() -> None:
-    text = bare("""
-        #define A float
-        #define B  // nothing
-        #define F(x) x
-        #if 0
-        #define C int
-        #endif
-        #ifndef D
-        #define D double
-        #endif
-        #ifndef E
-        #define E double
-        #endif
-        typedef unsigned long word; using real = A; using pointer = float*;
-        typedef float row[4]; struct P { int i; }; struct P; template <class T> struct V {};
-        constexpr int N = 4; typedef unsigned char uint8_t;
-    """)
-    unknown = definitions.UNKNOWN
-    expected = {"A": "float", "B": "", "F": unknown, "C": unknown, "D": "short", "E": "double"}
-    expected |= {"word": "unsigned long", "real": "A", "pointer": unknown, "row": unknown}
-    expected |= {"P": "P", "V": "V", "T": unknown, "N": "(4)", "uint8_t": unknown}
-    assert definitions.replacements(text, ["-DD=short"]) == expected
 
 
 def test_types_that_the_ptx_contradicts_are_ignored() -> None:

@@ -482,13 +482,6 @@ class TestThreadBlock:
             "y = 1  AAAAAAAABBBBBBBBBBBBBBBB",
         ]
 
-    def test_text_of_layers(self):
-        lines = draw.thread_block((5, 3, 7)).text.splitlines()
-        assert lines[lines.index("z = 2") + 1] == "y = 0  AABBB"
-        assert lines[-1] == "y = 2  DDDDD"
-        lines = draw.thread_block((8, 8, 16)).text.splitlines()
-        assert (lines[-10], lines[-1]) == ("z = 2", "... 13 layers more")
-
     @pytest.mark.parametrize(
         ("block_dim", "words"),
         [

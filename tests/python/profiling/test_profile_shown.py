@@ -396,28 +396,23 @@ def test_atomics_at_data_dependent_addresses_get_no_advice_to_pad(random):
     assert "padding does not help" in atomic.sentence
 
 
-def test_a_little_waste_is_given_in_percent():
+@pytest.mark.parametrize(
+    ("count", "verdict"),
+    [
+        (20, "Global memory takes 1% more sectors than it needs; all of the excess"),
+        (400, "Global memory: 4 sectors per request, nearly as few as possible."),
+    ],
+)
+def test_a_little_waste(count, verdict):
     source = """
-    __global__ void mostly(const float *in, float *out) {
+    __global__ void mostly(const float *in, float *out, int count) {
         float sum = 0;
-        for (int k = 0; k < 20; ++k) sum += in[32 * k + threadIdx.x];
+        for (int k = 0; k < count; ++k) sum += in[32 * k + threadIdx.x];
         out[threadIdx.x] = sum + in[threadIdx.x + 1];
     }"""
     kernel = coalesce.Kernel(source, device="sim")
-    p = kernel.profile(1, 32, np.ones(640, np.float32), np.ones(32, np.float32))
-    assert "Global memory takes 1% more sectors than it needs; all of the excess" in p.verdict[0]
-
-
-def test_nearly_as_few_sectors_as_possible():
-    source = """
-    __global__ void mostly(const float *in, float *out) {
-        float sum = 0;
-        for (int k = 0; k < 400; ++k) sum += in[32 * k + threadIdx.x];
-        out[threadIdx.x] = sum + in[threadIdx.x + 1];
-    }"""
-    kernel = coalesce.Kernel(source, device="sim")
-    p = kernel.profile(1, 32, np.ones(12800, np.float32), np.ones(32, np.float32))
-    assert p.verdict == ["Global memory: 4 sectors per request, nearly as few as possible."]
+    x, out = np.ones(32 * count, np.float32), np.ones(32, np.float32)
+    assert verdict in kernel.profile(1, 32, x, out, count).verdict[0]
 
 
 @pytest.mark.parametrize("width", [80, 100])
