@@ -20,7 +20,6 @@ from coalesce.cxx.signature import (
     element_types,
     find_entry,
     is_ptx,
-    plain_name,
     ptx_entries,
     signature_of,
 )
@@ -74,57 +73,6 @@ def pack(parameter: Parameter, value: object) -> object:
 # --- declarations ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("declaration", "name", "spelled"),
-    [
-        ("float *x", "x", "float *"),
-        ("const float* __restrict__ a", "a", "const float *"),
-        ("float const * const __restrict__ a", "a", "const float *"),
-        ("float out[]", "out", "float *"),
-        ("unsigned n", "n", "unsigned int"),
-        ("long unsigned int n", "n", "unsigned long"),
-        ("const size_t n", "n", "size_t"),
-        ("unsigned char* p", "p", "unsigned char *"),
-        ("struct Point p", "p", "Point"),
-        ("__grid_constant__ const int n", "n", "int"),
-        ("float4 *v", "v", "float4 *"),
-        ("int n = 3", "n", "int"),
-        ("REAL *x", "x", "double *"),
-        ("real *x", "x", "double *"),
-        ("const T *x", "x", "const double *"),
-        ("float **rows", "rows", "float * *"),
-    ],
-)
-def test_declarations(declaration: str, name: str, spelled: str) -> None:
-    source = f"""
-        // __global__ void k(int decoy)
-        #ifndef REAL
-        #define REAL float
-        #endif
-        typedef REAL real; using T = real;
-        extern "C" __global__ void __launch_bounds__(256, 2) k({declaration}) {{ g("k(int)"); }}
-    """
-    (parameter,) = declarations.parameters_of(source, "k", 1, ["-DREAL=double"]) or [None]
-    assert parameter is not None
-    assert (parameter.name, parameter.spelled) == (name, spelled)
-
-
-def test_template_arguments_are_filled_in() -> None:
-    source = "template <typename T, int N = 4> static __global__ void k(T *x, T y) {}"
-    parameters = declarations.parameters_of(source, "k", 2, (), "k<double, 2>")
-    assert parameters is not None
-    assert [p.type for p in parameters] == ["double", "double"]
-
-
-def test_two_versions_keep_their_common_parts() -> None:
-    source = (
-        "#if A\n__global__ void k(int *x, int n);\n#else\n__global__ void k(float *x, int n);\n"
-    )
-    parameters = declarations.parameters_of(source, "k", 2)
-    assert parameters is not None
-    assert [p.spelled for p in parameters] == ["", "int"]
-
-
 @given(st.text(alphabet="__global__ void k(int*<>,){}=[]&\n#define", max_size=80))
 def test_no_source_breaks_the_reader(text: str) -> None:
     declarations.parameters_of("__global__ void k(" + text, "k", 1)
@@ -154,21 +102,6 @@ def test_ptx_entries() -> None:
     }
     assert is_ptx("// comment\n/* more */ .version 9.0")
     assert not is_ptx("__global__ void k() {}")
-
-
-@pytest.mark.parametrize(
-    ("mangled", "plain"),
-    [
-        ("naive", "naive"),
-        ("_Z5naivePKf", "naive"),
-        ("_Z1kILi3EfEvPT0_", "k"),
-        ("_ZN5outer5inner4workEPf", "outer::inner::work"),
-        ("_ZL6hiddenPf", "hidden"),
-        ("_Zoo", "_Zoo"),
-    ],
-)
-def test_names_of_manglings(mangled: str, plain: str) -> None:
-    assert plain_name(mangled) == plain
 
 
 def test_types_of_the_source_are_used_only_if_the_ptx_agrees() -> None:
