@@ -399,6 +399,9 @@ std::map<std::string, double> Counts::metrics() const {
     add_tensor_cores(m);
     m["smsp__inst_executed.sum"] = double(executed());
     m["smsp__thread_inst_executed.sum"] = double(threads());
+    if (executed())
+        m["smsp__thread_inst_executed_per_inst_executed.ratio"] =
+            double(threads()) / double(executed());
     return m;
 }
 

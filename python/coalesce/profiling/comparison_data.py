@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from coalesce.profiling.rows.accesses import Line
     from coalesce.profiling.sentences.verdict import Total
 
-# Modelled metrics that a comparison shows: their names, and whether more is better.
+# Metrics that a comparison shows: their names, and whether more is better.
+_INSTRUCTIONS = {
+    "smsp__inst_executed.sum": ("instructions of warps", False),
+    "smsp__thread_inst_executed_per_inst_executed.ratio": ("active lanes per instruction", True),
+}
 _MODELLED = {
     "l1tex__t_sector_hit_rate.pct": ("L1 hit rate, % (modelled)", True),
     "lts__t_sectors_srcunit_tex_op_read.sum": ("L2 sectors read (modelled)", False),
@@ -55,6 +59,11 @@ class Row:
         first, value = self.values[0], self.values[i]
         return value / first if first and value is not None else None
 
+    @property
+    def changed(self) -> bool:
+        """Whether a value differs from the first value."""
+        return any(value != self.values[0] for value in self.values)
+
     def better(self, i: int) -> bool | None:
         """Whether the i-th value is better than the first value.
 
@@ -68,12 +77,15 @@ class Row:
 
 
 def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
-    """Yield the rows: times, loads and stores of each memory, bank conflicts, and caches."""
+    """Yield the rows: times, instructions, accesses of each memory, bank conflicts, and caches."""
     measured = tuple(p.measured_ms for p in profiles)
     modelled = tuple(p.modelled_ms for p in profiles)
     for kind, times in (("measured", measured), ("modelled", modelled)):
         if any(time is not None for time in times):
             yield Row(f"time, ms ({kind})", times)
+    metrics = [p.metrics() for p in profiles]
+    for metric, (name, more_is_better) in _INSTRUCTIONS.items():
+        yield Row(name, tuple(m.get(metric) for m in metrics), more_is_better)
     totals: list[dict[str, Total]] = [{t.name: t for t in p.totals()} for p in profiles]
     for name in dict.fromkeys(name for per_profile in totals for name in per_profile):
         group = [per_profile.get(name) for per_profile in totals]
@@ -86,7 +98,6 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
             yield Row(f"bytes used per {name}, %", tuple(used), more_is_better=True)
     if any(name.startswith("shared") for per_profile in totals for name in per_profile):
         yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles))
-    metrics = [p.metrics() for p in profiles]
     for metric, (name, more_is_better) in _MODELLED.items():
         values = tuple(m.get(metric) for m in metrics)
         if any(value is not None for value in values):

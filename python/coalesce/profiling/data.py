@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce.arrays.devices import Device
+from coalesce.common import require
 from coalesce.common.forks import cached_property
 from coalesce.common.geometry import Extent
 from coalesce.launch.launch import Launch
 from coalesce.launch.modelled import Modelled
+from coalesce.profiling.hardware.metrics import SETS, Metrics
 from coalesce.profiling.rows import grouping
 from coalesce.profiling.rows.accesses import Access, Instruction, Line
 from coalesce.profiling.sentences import advice
@@ -118,8 +120,16 @@ class ProfileData:
         self._compute = results
         self._launch = launch
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(
+        self,
+        set: Literal["all", "instructions", "memory", "time"] = "all",  # noqa: A002
+    ) -> Metrics:
         """Return the counts of the whole kernel as metrics of Nsight Compute.
+
+        Parameters
+        ----------
+        set : {"all", "instructions", "memory", "time"}
+            Which metrics to return.
 
         Returns
         -------
@@ -127,9 +137,17 @@ class ProfileData:
             The keys are names of metrics, such as
             ``"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"``. The values are numbers in Nsight
             Compute's base units: bytes, nanoseconds, percent. `exact` lists the metrics that are
-            equal to the counters of a GPU. `inexact` says why the others may differ.
+            equal to the counters of a GPU. `inexact` says why the others may differ. If you ask
+            for a name that is not there, such as a metric of nvprof, the KeyError says what to use
+            instead.
+
+        Examples
+        --------
+        >>> p.metrics()["gld_efficiency"]  # doctest: +SKIP
+        KeyError: 'gld_efficiency': nvprof's name; Nsight Compute's name is ...
         """
-        return dict(self._results.metrics)
+        require.choice("set", set, SETS)
+        return Metrics(self._results.metrics).only(set)
 
     @property
     def exact(self) -> frozenset[str]:
@@ -216,9 +234,8 @@ class ProfileData:
 
     @property
     def verdict(self) -> list[str]:
-        """The verdict: a sentence for each kind of memory. Sentences about waste come first."""
-        sentences = profiling_verdict.verdict(self.accesses(), self.lanes_per_instruction)
-        return [finding.text for finding in sentences]
+        """The verdict: sentences about idle lanes and about each kind of memory, waste first."""
+        return [f.text for f in profiling_verdict.verdict(self._lines, self.block)]
 
     @property
     def lanes_per_instruction(self) -> float:
@@ -226,8 +243,8 @@ class ProfileData:
 
         It is less than 32 if the lanes of a warp diverge, or if warps have lanes without a thread.
         """
-        m = self._results.metrics
-        return m["smsp__thread_inst_executed.sum"] / max(m["smsp__inst_executed.sum"], 1)
+        ratio = "smsp__thread_inst_executed_per_inst_executed.ratio"
+        return self._results.metrics.get(ratio, 0.0)
 
     def __getstate__(self) -> dict[str, Any]:
         # Leave out what is computed from the others, and the function, which cannot be pickled.

@@ -422,23 +422,3 @@ def test_counts_that_the_driver_adds_to_are_not_called_exact(statement, recorded
     assert (of_global_memory <= p.exact) == recorded
     assert bool(of_global_memory & p.exact) == recorded
     assert ("smsp__inst_executed.sum" in p.exact) == recorded
-
-
-@pytest.mark.parametrize(
-    ("condition", "lanes", "said"), [("t & 1", (16, 24), True), ("(t >> 5) & 1", (31.9, 32), False)]
-)
-def test_the_report_counts_lanes_per_instruction(condition, lanes, said):
-    """Lanes that diverge at a branch execute the instructions of both sides one after the other."""
-    kernel = coalesce.Kernel(
-        f"""__global__ void even(float* x) {{
-            int t = threadIdx.x;
-            float v = x[t];
-            if ({condition}) for (int k = 0; k < 50; ++k) v = v * 1.5f + 1;
-            else for (int k = 0; k < 50; ++k) v = v * 0.5f - 1;
-            x[t] = v;
-        }}"""
-    )
-    p = kernel.profile(1, 256, np.ones(256, np.float32), device="sim")
-    assert lanes[0] <= p.lanes_per_instruction <= lanes[1]
-    sentence = f"{p.lanes_per_instruction:.1f} of 32 lanes execute an instruction on average."
-    assert (sentence in p.verdict) == (sentence in str(p)) == said

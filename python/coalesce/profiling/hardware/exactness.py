@@ -19,7 +19,11 @@ from typing import Any
 
 import numpy as np
 
-TOTALS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
+TOTALS = (
+    "smsp__inst_executed.sum",
+    "smsp__thread_inst_executed.sum",
+    "smsp__thread_inst_executed_per_inst_executed.ratio",
+)
 
 DIVERGED = (
     "diverged lanes wait for each other; the number of times that the hardware issues the waiting "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -430,23 +430,19 @@ def _threads(warp: int, block: tuple[int, int, int]) -> tuple[Thread, ...]:
     return tuple((n % x, n // x % y, n // (x * y)) for n in range(first, first + LANES))
 
 
-def typical(candidates: Sequence[Example], cost: float, *, wasteful: bool) -> Example | None:
+def typical(
+    candidates: Sequence[Example], cost: float, lanes: float, *, wasteful: bool
+) -> Example | None:
     """Return the candidate whose cost is nearest to `cost`, the mean cost of the access.
 
-    `candidates` are examples of the access. If the access is `wasteful`, wasteful examples are
-    preferred, because they show the cause. If there are no candidates, return None.
+    `candidates` are examples of the access. Of candidates with equal costs, the one is returned
+    whose number of active lanes is nearest to `lanes`, the mean. If the access is `wasteful`,
+    wasteful examples are preferred, because they show the cause. If there are no candidates, return
+    None.
     """
-    chosen = _nearest((e for e in candidates if e.wastes), cost) if wasteful else None
-    return chosen or _nearest(candidates, cost)
-
-
-def _nearest(candidates: Iterable[Example], cost: float) -> Example | None:
-    """Return the first example whose cost is nearest to `cost`. None if there is no example."""
-    nearest, least = None, float("inf")
-    for example in candidates:
-        distance = abs(example.cost - cost)
-        if distance < least:
-            nearest, least = example, distance
-        if distance == 0:  # often, all examples cost the same
-            break
-    return nearest
+    shown = [e for e in candidates if e.wastes] if wasteful else []
+    return min(
+        shown or candidates,
+        key=lambda e: (abs(e.cost - cost), abs(e.mask.bit_count() - lanes)),
+        default=None,
+    )

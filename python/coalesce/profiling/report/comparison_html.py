@@ -8,6 +8,8 @@ from coalesce.profiling.report.comparison_text import (
     change,
     changed,
     left_out,
+    limits,
+    same_rows,
     unchanged,
     value,
 )
@@ -39,7 +41,10 @@ def report(comparison: ComparisonData) -> Markup:
     parts = []
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         parts.append(tag("div", [tag("b", name), " ", tag("span", launch(profile), FAINT)]))
+    parts += [tag("div", text) for text in limits(comparison)]
     parts.append(_rows(comparison))
+    if note := same_rows(comparison.rows()):
+        parts.append(tag("div", note, FAINT))
     parts += [_lines(comparison, i) for i in range(1, len(comparison.profiles))]
     return tag("div", joined(parts, "\n"), "line-height:1.45")
 
@@ -51,6 +56,8 @@ def _rows(comparison: ComparisonData) -> Markup:
         head += [cell("")] if i else []
     rows = [row(head)]
     for quantity in comparison.rows():
+        if not quantity.changed:
+            continue
         cells = [cell(quantity.name)]
         for i, one in enumerate(quantity.values):
             cells.append(cell(value(one), align="right"))

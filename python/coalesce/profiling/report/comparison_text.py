@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,16 @@ def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the text: the table, and a diff with the baseline for each profile."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
         yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
+    for text in limits(comparison):
+        yield from (Text(part) for part in textwrap.wrap(text, width))
     # If not all profiles fit, further tables show the rest, each beside the baseline.
     fit = max(1, (width - _NAME - _VALUE) // (_VALUE + _CHANGE))
     others = range(1, len(comparison.profiles))
     for start in range(0, len(others), fit):
         yield Text()
         yield _table(comparison, others[start : start + fit])
+    if note := same_rows(comparison.rows()):
+        yield Text(note, FAINT)
     for i in others:
         yield from _lines(comparison, i, width)
 
@@ -45,7 +50,7 @@ def _table(comparison: ComparisonData, chosen: Sequence[int]) -> Table:
         table.add_column(names[i], justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
     for row in comparison.rows():
-        if all(row.values[i] is None for i in (0, *chosen)):
+        if not row.changed or all(row.values[i] is None for i in (0, *chosen)):
             continue
         cells = [Text(row.name), Text(value(row.values[0]))]
         for i in chosen:
@@ -53,6 +58,23 @@ def _table(comparison: ComparisonData, chosen: Sequence[int]) -> Table:
             cells += [Text(value(row.values[i])), Text(change(row, i), style)]
         table.add_row(*cells)
     return table
+
+
+def limits(comparison: ComparisonData) -> list[str]:
+    """Return what limits the time of each profile, as the model says, if this is not the same."""
+    modelled = [(n, p.modelled) for n, p in zip(comparison.names, comparison.profiles, strict=True)]
+    if len({m and m.bound for _, m in modelled}) == 1:
+        return []
+    return [f"{name} is {m.why} (modelled)." for name, m in modelled if m is not None]
+
+
+def same_rows(rows: Sequence[Row]) -> str:
+    """Return a sentence about the rows that are not shown, because all profiles have one value."""
+    same = sum(not row.changed for row in rows)
+    if same == len(rows):
+        return f"All {same} quantities are the same."
+    quantities = "1 quantity is" if same == 1 else f"{same} quantities are"
+    return f"{quantities} the same in all profiles, and not shown." if same else ""
 
 
 def _fit(name: str) -> str:

@@ -30,6 +30,7 @@ _DERIVED: dict[type, tuple[str, ...]] = {
         "efficiency",
     ),
     Line: (
+        "lanes",
         "sectors_per_request",
         "ideal_sectors_per_request",
         "efficiency",

@@ -53,7 +53,7 @@ def _header(profile: ProfileData) -> Markup:
 
 def _findings(profile: ProfileData) -> Markup:
     parts = []
-    for finding in verdict.verdict(profile.accesses(), profile.lanes_per_instruction):
+    for finding in verdict.verdict(profile.lines(), profile.block):
         color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
         text = tag("b", finding.text) if finding.wasteful else finding.text
         style = f"border-left:4px solid {color};padding:2px 10px;margin:6px 0"
@@ -163,7 +163,7 @@ def _access(access: Access) -> Markup:
     if access.pattern is not None:
         name += [" ", tag("span", access.pattern.name, FAINT)]
     bars = tag("span", bar(access, 10).rstrip(), f"color:{color};{MONO}")
-    used = percent(access.efficiency) if access.space != "shared" else ""
+    used = percent(access.efficiency) if access.unit == "sectors" else ""
     return row(
         [
             cell(""),

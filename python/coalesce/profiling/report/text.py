@@ -38,7 +38,7 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     yield Text(launch(profile), FAINT)
     yield Text()
     accesses = profile.accesses()
-    for finding in verdict.verdict(accesses, profile.lanes_per_instruction):
+    for finding in verdict.verdict(profile.lines(), profile.block):
         yield from _finding(finding, width)
     if accesses:
         yield Text()
@@ -94,8 +94,10 @@ def notes(profile: ProfileData) -> list[str]:
     sentences += [
         f"The call also ran {other.title}; see `preparation`." for other in profile.preparation
     ]
-    if {"global", "shared"} <= {access.space for access in profile.accesses()}:
-        sentences.append("Bars: █ share of the kernel's sectors, ▒ share of its wavefronts.")
+    units = {access.unit for access in profile.accesses()}
+    if len(units) > 1:
+        others = " and ".join(sorted(units - {"sectors"}, reverse=True))
+        sentences.append(f"Bars: █ share of the kernel's sectors, ▒ share of its {others}.")
     sentences += exactness(profile)
     if profile.not_modelled:
         sentences.append(f"Caches and time are not modelled: {profile.not_modelled}.")
@@ -255,7 +257,7 @@ def _access_row(access: Access, bar_width: int, names: int) -> Text:
 def _remark(access: Access) -> str:
     """Return a short remark: the pattern, or the share of the moved bytes that are used."""
     if wasteful(access):
-        return "" if access.space == "shared" else f"  {percent(access.efficiency)} used"
+        return f"  {percent(access.efficiency)} used" if access.unit == "sectors" else ""
     return f"  {access.pattern.name}" if access.pattern is not None else ""
 
 
@@ -300,10 +302,10 @@ def percent(share: float) -> str:
 def bar(access: Access, width: int) -> str:
     """Return a bar of characters. Its length shows the access's share of the kernel's cost.
 
-    If the access causes the whole cost, the bar has `width` characters. The bar is solid for global
-    memory, and shaded for shared memory.
+    If the access causes the whole cost, the bar has `width` characters. The bar is solid for
+    sectors, and shaded for wavefronts and words.
     """
-    if access.space == "shared":
+    if access.unit != "sectors":
         return ("▒" * max(round(access.share * width), access.share > 0)).ljust(width)
     full, rest = divmod(max(round(access.share * width * 8), access.share > 0), 8)
     return ("█" * full + _EIGHTHS[rest].strip()).ljust(width)

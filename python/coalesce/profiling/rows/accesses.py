@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 # An access is called wasteful if its cost is more than this factor times its ideal cost.
 TOLERANCE = 1.05
 
+# What an access costs is counted in these units, or else in sectors. Constant memory delivers one
+# word to all lanes that ask for it; lanes that ask for other words wait.
+UNITS = {"shared": "wavefronts", "constant": "words"}
+
+
+def unit_of(space: str) -> str:
+    """Return the unit of an access's cost: ``"sectors"``, if the memory is behind the caches."""
+    return UNITS.get(space, "sectors")
+
+
 KINDS = {"async_copy": "copy", "tma_load": "TMA load", "tma_store": "TMA store"}
 
 
@@ -68,9 +78,13 @@ class Instruction:
         touched. Both are summed over the requests.
     wavefronts : int
         The number of cycles in which shared memory served the requests.
+    words : int
+        For constant memory: the number of different words that a request reads, summed over the
+        requests. They are read one after the other.
     ideal : int
         The number of sectors that the requests would need if the lanes' elements were adjacent. For
-        shared memory, the number of wavefronts that they would need.
+        shared memory, the number of wavefronts that they would need. For constant memory, one word
+        for each request.
     merged : int
         How many PTX instructions the assembler merged into this instruction. It is 1 if nothing was
         merged.
@@ -100,6 +114,7 @@ class Instruction:
     wavefronts: int
     ideal: int
     merged: int = 1
+    words: int = 0
     array: str = ""
     examples: Sequence[Example] = ()
     index: int = -1
@@ -135,11 +150,11 @@ class Access:
         The instructions. There may be several, for example if the compiler unrolled a loop.
     source : str
         The text of the line.
-    requests, sectors, wavefronts, ideal, bytes : int
+    requests, sectors, wavefronts, words, ideal, bytes : int
         The counts of `Instruction`, summed over the instructions.
     share : float
         The share of the kernel's sectors that this access takes, from 0 to 1. For shared memory,
-        the share of the wavefronts.
+        the share of the wavefronts, and for constant memory, of the words.
     example : Example or None
         The addresses of a typical warp. None if there is no example. The example of a wasteful
         access is also wasteful.
@@ -169,6 +184,7 @@ class Access:
     example: Example | None = None
     sentence: str = ""
     padding: Padding | None = None
+    words: int = 0
 
     @property
     def name(self) -> str:
@@ -180,9 +196,7 @@ class Access:
     @property
     def place(self) -> str:
         """The source line as text: ``"line 28"``, or ``"a.h:17"`` if it is in another file."""
-        if self.file:
-            return f"{PurePath(self.file).name}:{self.line}"
-        return f"line {self.line}" if self.line else "unknown line"
+        return _place(self.file, self.line)
 
     @property
     def merged(self) -> int:
@@ -201,20 +215,23 @@ class Access:
 
     @property
     def pattern(self) -> Pattern | None:
-        """The access pattern of the example. None for local memory, or if there is no example."""
-        if self.example is None or self.space == "local":
+        """The access pattern of the example.
+
+        None for local and constant memory, or if there is no example.
+        """
+        if self.example is None or self.space in ("local", "constant"):
             return None
         return self.example.pattern
 
     @property
     def cost(self) -> int:
-        """The cost of the access: wavefronts for shared memory, and sectors for other memory."""
-        return self.wavefronts if self.space == "shared" else self.sectors
+        """The cost of the access, counted in `unit`."""
+        return int(getattr(self, self.unit))
 
     @property
     def unit(self) -> str:
-        """The unit of `cost`: ``"sectors"`` or ``"wavefronts"``."""
-        return "wavefronts" if self.space == "shared" else "sectors"
+        """The unit of `cost`: ``"sectors"``, ``"wavefronts"`` or ``"words"``."""
+        return unit_of(self.space)
 
     @property
     def takes(self) -> str:
@@ -224,7 +241,7 @@ class Access:
 
     @property
     def per_request(self) -> float:
-        """The average cost of a request: sectors per request, or wavefronts for shared memory."""
+        """The average cost of a request, in `unit`."""
         return self.cost / self.requests if self.requests else 0.0
 
     @property
@@ -261,8 +278,8 @@ class Access:
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes of all sectors that were moved. It is 0 for shared memory."""
-        return 0 if self.space == "shared" else self.sectors * model.SECTOR_BYTES
+        """The bytes of all touched sectors. It is 0 for shared and constant memory."""
+        return self.cost * model.SECTOR_BYTES if self.unit == "sectors" else 0
 
     @property
     def bytes_used(self) -> int:
@@ -284,11 +301,11 @@ class Access:
         Returns
         -------
         coalesce.draw.Picture or None
-            The picture. None if there is no example. Also None for local memory, where each thread
-            has its own addresses. Also None for some asynchronous copies; then `Example.not_drawn`
-            says why.
+            The picture. None if there is no example. Also None for constant memory, and for local
+            memory, where each thread has its own addresses. Also None for some asynchronous copies;
+            then `Example.not_drawn` says why.
         """
-        if self.example is None or self.space == "local":
+        if self.example is None or self.space in ("local", "constant"):
             return None
         return self.example.picture(f"{self.place}: {self.source.strip()}")
 
@@ -307,8 +324,9 @@ class Line:
         The text of the line. It is ``""`` if the text is not known.
     accesses : tuple of Access
         The memory accesses of the line. The access with the highest cost comes first.
-    executed : int
-        How often warps executed an instruction of the line.
+    executed, threads : int
+        `executed` is how often warps executed an instruction of the line. `threads` is the number
+        of active threads, summed over these executions.
     requests, sectors, ideal_sectors : int
         The sums over the accesses to global and local memory.
     bytes_used, bytes_moved : int
@@ -325,6 +343,7 @@ class Line:
     source: str
     accesses: tuple[Access, ...]
     executed: int
+    threads: int
     requests: int
     sectors: int
     ideal_sectors: int
@@ -335,6 +354,16 @@ class Line:
     ideal_wavefronts: int
     share: float
     shared_share: float
+
+    @property
+    def place(self) -> str:
+        """The line as text: ``"line 28"``, or ``"a.h:17"`` if it is in another file."""
+        return _place(self.file, self.number)
+
+    @property
+    def lanes(self) -> float:
+        """How many of the 32 lanes of a warp are active, on average over the instructions."""
+        return self.threads / self.executed
 
     @property
     def sectors_per_request(self) -> float:
@@ -374,6 +403,12 @@ class Line:
         They describe the pattern of each access. For a wasteful access, they also say what to do.
         """
         return " ".join(text for a in self.accesses for text in (a.sentence, a.merge_note) if text)
+
+
+def _place(file: str, line: int) -> str:
+    if file:
+        return f"{PurePath(file).name}:{line}"
+    return f"line {line}" if line else "unknown line"
 
 
 def number(value: float) -> str:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from coalesce.common import source_files
 from coalesce.common.forks import cached_property
 from coalesce.cxx.declarations import lines_of
 from coalesce.profiling.patterns.examples import Example, Examples, distinct, examples, typical
-from coalesce.profiling.rows.accesses import TOLERANCE, Access, Instruction, Line
+from coalesce.profiling.rows.accesses import TOLERANCE, UNITS, Access, Instruction, Line, unit_of
 from coalesce.profiling.rows.padding import padding_of
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ class Instructions(Sequence[Instruction]):
         columns = (*names, "opcode", "space", "kind", "line", "ptx_line", "width")
         self.column: dict[str, list[Any]] = {name: table[name].tolist() for name in columns}
         files_of = {number: name for number, name in files.items() if number != own_file}
+        constant = table["space"] == "constant"
+        words = table["distinct_bytes"] // np.maximum(1, table["width"])
+        self.column["words"] = np.where(constant, words, 0).tolist()
+        self.column["ideal"] = np.where(constant, table["requests"], table["ideal"]).tolist()
         self.column["file"] = [files_of.get(file, "") for file in table["file"].tolist()]
         counted = (table["requests"] > 0) & (table["bulk"] | ~table["mbarrier"])
         self.accesses: list[bool] = counted.tolist()
@@ -139,12 +145,12 @@ def lines(
     function that returns the text for `Access.sentence`.
     """
     column = rows.column
-    totals = {"sectors": 0, "wavefronts": 0}
+    totals = dict.fromkeys(("sectors", *UNITS.values()), 0)
     for index, space in enumerate(column["space"]):
-        unit = "wavefronts" if space == "shared" else "sectors"
-        if rows.accesses[index] and space in (*_CACHED, "shared"):
+        if rows.accesses[index] and space in (*_CACHED, *UNITS):
+            unit = unit_of(space)
             totals[unit] += column[unit][index]
-    executed = column["executed"]
+    executed, threads = column["executed"], column["threads"]
     by_place: dict[tuple[str, int], list[int]] = {}
     for index, (file, line) in enumerate(zip(column["file"], column["line"], strict=True)):
         if executed[index]:
@@ -172,6 +178,7 @@ def lines(
                 source=written,
                 accesses=accesses,
                 executed=sum(executed[index] for index in group),
+                threads=sum(threads[index] for index in group),
                 requests=_sum(cached, "requests"),
                 sectors=sectors,
                 ideal_sectors=_sum(cached, "ideal"),
@@ -197,7 +204,7 @@ def _accesses(
 ) -> tuple[Access, ...]:
     groups: dict[Any, list[Instruction]] = {}
     for row in rows:
-        if row.space in (*_CACHED, "shared"):
+        if row.space in (*_CACHED, *UNITS):
             groups.setdefault(_access_key(row), []).append(row)
     accesses = [_access(group, source, totals) for group in groups.values()]
     return tuple(sorted(accesses, key=lambda a: (-a.share, -a.excess)))
@@ -242,19 +249,20 @@ def _access_key(row: Instruction) -> tuple[Any, ...]:
     as the other. The instructions of an unrolled loop get the same key. Their numbers of sectors
     differ less: an access may or may not begin at the start of a sector.
     """
-    cost = row.wavefronts if row.space == "shared" else row.sectors
+    cost = getattr(row, unit_of(row.space))
     magnitude = round(math.log2(max(1, cost / row.requests)))
     return (row.space, row.kind, row.width, row.array, magnitude)
 
 
 def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int]) -> Access:
     first = rows[0]
-    unit = "wavefronts" if first.space == "shared" else "sectors"
+    unit = unit_of(first.space)
     requests, sectors = _sum(rows, "requests"), _sum(rows, "sectors")
     cost = _sum(rows, unit)
     example = typical(
         [e for row in rows for e in distinct(row.examples)],
         cost / requests,
+        _sum(rows, "accesses") / requests,
         wasteful=cost > _sum(rows, "ideal"),
     )
     unexplained = first.kind in ("load", "store") and cost > TOLERANCE * _sum(rows, "ideal")
@@ -276,6 +284,7 @@ def _access(rows: Sequence[Instruction], source: str, totals: Mapping[str, int])
         bytes=_sum(rows, "bytes"),
         sectors=sectors,
         wavefronts=_sum(rows, "wavefronts"),
+        words=_sum(rows, "words"),
         ideal=_sum(rows, "ideal"),
         share=_share(cost, totals[unit]),
         example=example,

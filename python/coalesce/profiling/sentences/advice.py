@@ -40,6 +40,10 @@ _PIECES = "A bulk copy, or a row of a box, begins or ends inside a 32-byte secto
 _FIX_OF_PIECES = (
     "Let it begin at a multiple of 32 bytes of global memory, and copy a multiple of 32 bytes."
 )
+_FIX_OF_CONSTANTS = (
+    "Put tables that each lane indexes differently into global memory, or copy them to shared "
+    "memory."
+)
 _FIX_OF_WORDS = "Let neighbouring lanes access neighbouring words."
 _FIX_OF_UPDATES = (
     "Lanes that update the same address are served one after the other: combine their values in "
@@ -131,6 +135,11 @@ def _parts(access: Access) -> tuple[str, str]:
     if access.space == "local":
         how = "This is an array that a thread indexes at run time, or spilled registers."
         return how, ""
+    if access.space == "constant":
+        if not wasteful(access):
+            return "", ""
+        of_array = f" of {access.array}" * bool(access.array)
+        return f"{access.takes}{of_array} per request, one after the other.", _FIX_OF_CONSTANTS
     pattern = access.pattern
     if access.kind.startswith("tma_"):
         return (_PIECES, _FIX_OF_PIECES) if wasteful(access) else ("", "")

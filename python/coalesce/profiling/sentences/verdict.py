@@ -1,12 +1,17 @@
-"""Makes the verdict of a profile: for each memory, a sentence that names the worst line."""
+"""Makes the verdict of a profile: sentences on idle lanes and each memory, with the worst line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from coalesce.profiling.rows.accesses import KINDS, TOLERANCE, Access, number
+from coalesce.common.geometry import Extent
+from coalesce.profiling.patterns.classification import LANES
+from coalesce.profiling.rows.accesses import KINDS, TOLERANCE, Access, Line, number, unit_of
 from coalesce.profiling.sentences.advice import shares_words, split, wasteful
+
+_MANY_LANES = 24  # fewer active lanes on average are worth a sentence
 
 
 @dataclass(frozen=True)
@@ -24,14 +29,15 @@ class Total:
         How often a warp accessed the memory.
     cost : int
         For global memory, the number of 32-byte sectors that were moved. For shared memory, the
-        number of wavefronts, which are the cycles of shared memory.
+        number of wavefronts, which are the cycles of shared memory. For constant memory, the number
+        of different words.
     needed : int
         The smallest `cost` that would be enough for these requests.
     bytes_used, bytes_moved : int
         The bytes that the lanes asked for, and the bytes of the sectors. Both are 0 for shared
-        memory.
+        and constant memory.
     unit : str
-        The unit of `cost`: ``"sectors"`` or ``"wavefronts"``.
+        The unit of `cost`: ``"sectors"``, ``"wavefronts"`` or ``"words"``.
     per_request, needed_per_request : float
         `cost` and `needed`, divided by the requests.
 
@@ -58,8 +64,8 @@ class Total:
 
     @property
     def unit(self) -> str:
-        """The unit of `cost`: ``"sectors"`` or ``"wavefronts"``."""
-        return "wavefronts" if self.space == "shared" else "sectors"
+        """The unit of `cost`: ``"sectors"``, ``"wavefronts"`` or ``"words"``."""
+        return unit_of(self.space)
 
     @property
     def wasteful(self) -> bool:
@@ -108,25 +114,23 @@ def totals(accesses: Sequence[Access]) -> list[Total]:
     ]
 
 
-_SPACES = ("global", "generic", "shared", "local")
+_SPACES = ("global", "generic", "shared", "constant", "local")
 _ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "atomic")
 
 
-_MANY_LANES = 24  # with fewer active lanes per instruction, the verdict says so
+def verdict(lines: Sequence[Line], block: Extent) -> list[Sentence]:
+    """Return a sentence for each memory that the kernel accesses, and one if many lanes are idle.
 
-
-def verdict(accesses: Sequence[Access], lanes: float) -> list[Sentence]:
-    """Return a sentence for each memory that the kernel accesses.
-
-    `lanes` is the average number of lanes that execute an instruction. There is also a sentence
-    about the lanes if they are few. Sentences about waste come first.
+    Sentences about waste come first.
     """
-    findings = []
-    if lanes < _MANY_LANES:
-        findings.append(
-            Sentence(True, f"{number(lanes)} of 32 lanes execute an instruction on average.")
-        )
-    for spaces, finding in ((("global", "generic"), _global), (("shared",), _shared)):
+    accesses = [access for line in lines for access in line.accesses]
+    findings = list(_idle_lanes(lines, block))
+    of_space = (
+        (("global", "generic"), _global),
+        (("shared",), _shared),
+        (("constant",), _constant),
+    )
+    for spaces, finding in of_space:
         chosen = [a for a in accesses if a.space in spaces]
         if chosen:
             findings.append(finding(chosen))
@@ -135,6 +139,34 @@ def verdict(accesses: Sequence[Access], lanes: float) -> list[Sentence]:
     if not accesses:
         findings.append(Sentence(False, "No access to global or shared memory."))
     return sorted(findings, key=lambda f: not f.wasteful)
+
+
+def _idle_lanes(lines: Sequence[Line], block: Extent) -> Iterator[Sentence]:
+    """Say that few lanes are active, and whether the size of the blocks or a branch is the cause.
+
+    For example, an `if (threadIdx.x == 0)` leaves 1 of 32 lanes, and a warp executes each of its
+    instructions for this lane alone.
+    """
+    executed, threads = (sum(getattr(line, n) for line in lines) for n in ("executed", "threads"))
+    if threads >= _MANY_LANES * executed:
+        return
+    lanes = number(threads / executed)
+    what = f"On average, {lanes} of {LANES} lanes {'is' if lanes == '1' else 'are'} active"
+    size = math.prod(block)
+    filled = size / -(-size // LANES)  # lanes with a thread, per warp of the block
+    if filled < _MANY_LANES:
+        why = (
+            f"a block has {size} thread{'s' * (size != 1)}, and so {number(filled)} per warp. "
+            f"Launch blocks of a multiple of {LANES} threads"
+        )
+    else:
+        worst = max(lines, key=lambda line: LANES * line.executed - line.threads)
+        share = (LANES * worst.executed - worst.threads) / (LANES * executed - threads)
+        why = (
+            f"{share:.0%} of the idle lanes are in {worst.place}. If the lanes of a warp take the "
+            "same branch, and a loop as often, none is idle"
+        )
+    yield Sentence(True, f"{what}; {why}.")
 
 
 def _global(accesses: Sequence[Access]) -> Sentence:
@@ -166,6 +198,17 @@ def _shared(accesses: Sequence[Access]) -> Sentence:
     )
 
 
+def _constant(accesses: Sequence[Access]) -> Sentence:
+    if not _wasteful(accesses):
+        return Sentence(False, "Constant memory: one word per request.")
+    words = number(sum(a.cost for a in accesses) / sum(a.requests for a in accesses))
+    return Sentence(
+        True,
+        f"Constant memory delivers {words} words per request, one after the other; "
+        f"{_worst_access(accesses)}.",
+    )
+
+
 def _conflicts(access: Access) -> str:
     ways = number(access.conflict)
     if shares_words(access):
@@ -174,8 +217,8 @@ def _conflicts(access: Access) -> str:
 
 
 def _local(accesses: Sequence[Access]) -> Sentence:
-    local = sum(a.sectors for a in accesses if a.space == "local")
-    everything = sum(a.sectors for a in accesses)
+    local = sum(a.cost for a in accesses if a.space == "local")
+    everything = sum(a.cost for a in accesses if a.unit == "sectors")
     return Sentence(
         True,
         f"Local memory takes {local / everything:.0%} of the sectors. It holds arrays that "
