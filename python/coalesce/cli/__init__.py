@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -87,12 +89,11 @@ def _devices(options: argparse.Namespace) -> int:
         checked = {None: "", True: "yes", False: "no"}[device.checked]
         rows.append((device.name, device.description, f"{major}.{minor}", memory, checked))
     heads = ("name", "device", "compute capability", "memory", "checked against a GPU")
-    console().print(tables.table(heads, rows, wrap=heads[2:]), soft_wrap=True)
+    console().print(tables.table(heads, rows, wrap=heads[2:]))
     if listed[0].kind != "cuda":
         console().print(
             "Kernels run on the simulator. Its counts are the same as on a GPU. "
-            f"Kernels cannot run on a GPU here: {gpu_status().message}",
-            soft_wrap=not console().is_terminal,
+            f"Kernels cannot run on a GPU here: {gpu_status().message}"
         )
     return 0
 
@@ -173,9 +174,11 @@ def _explain(options: argparse.Namespace) -> int:
         return _explain_operation(options)
     if Path(options.what).is_file():
         return _explain_file(options)
+    near = difflib.get_close_matches(options.what, catalogue.operations(), 1)
     raise ValueError(
         f"{options.what!r} is neither a file nor an operation; "
         f"the operations are {', '.join(catalogue.operations())}"
+        + (f"; did you mean {near[0]}?" if near else "")
     )
 
 
@@ -205,7 +208,8 @@ def _explain_file(options: argparse.Namespace) -> int:
     if options.grid is None or options.block is None:
         raise ValueError(
             f"explain {options.what} needs a grid and a block: add --grid and --block, such as "
-            "--grid 4 --block 256"
+            f"--grid 4 --block 256; if the file has a main(), run all of it: coalesce run "
+            f"{shlex.quote(options.what)}"
         )
     kernel, words = kernel_of(options.what, options.entry, options.argument, options.option)
     launch = options.grid, options.block
@@ -293,9 +297,11 @@ def _write(result: Any, html: str | None, data: str | None) -> None:
 
 
 def console() -> Console:
-    """Return the console for the output. If stdout is not a terminal, lines have 100 columns."""
+    """Return the console for the output. A pipe gets COLUMNS columns, or 100, and no colours."""
     from rich.console import Console
+
+    from coalesce.render.console import columns
 
     if sys.stdout.isatty():
         return Console(highlight=False)
-    return Console(width=100, no_color=True, highlight=False)
+    return Console(width=columns(terminal=False), no_color=True, highlight=False)

@@ -11,7 +11,8 @@ def option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise ValueError(
-            f"{text!r}: write an argument of an operation as NAME=VALUE, for example stride=8"
+            f"{text!r}: write an argument of an operation as NAME=VALUE, for example stride=8; "
+            "write several variants with commas, for example --variants naive,tiled"
         )
     if value.lstrip("-").replace(".", "", 1).isdigit():
         with contextlib.suppress(ValueError):

@@ -6,6 +6,7 @@ In a terminal, the text has colours. Elsewhere, it is plain text.
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 from typing import Any
@@ -49,6 +50,14 @@ def render(item: Any, width: int = MOST, *, color: bool = False) -> str:
     return "\n".join(line if color else line.rstrip() for line in capture.get().splitlines())
 
 
+def columns(terminal: bool) -> int:
+    """Return the columns of stdout: those of the terminal, or else COLUMNS, or else 100."""
+    if terminal:
+        return shutil.get_terminal_size((MOST, 24)).columns
+    wanted = os.environ.get("COLUMNS", "")
+    return int(wanted) if wanted.isdecimal() and int(wanted) else MOST
+
+
 def shown(item: Any) -> str:
     """Return the text that stdout shows for a table or other object of the package ``rich``.
 
@@ -59,8 +68,7 @@ def shown(item: Any) -> str:
 
     console = Console()  # it reads NO_COLOR, FORCE_COLOR and TERM, and recognizes notebooks
     color = console.is_terminal and not console.no_color and console.color_system is not None
-    width = shutil.get_terminal_size((MOST, 24)).columns if console.is_terminal else MOST
-    text = render(item, width, color=color)
+    text = render(item, columns(console.is_terminal), color=color)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

@@ -108,6 +108,14 @@ def test_devices(capsys):
     assert "sim:h200" in out
 
 
+@pytest.mark.parametrize(("wanted", "width"), [("80", 80), ("", 100), ("0", 100), ("x", 100)])
+def test_a_pipe_gets_the_columns_that_are_asked_for(capsys, monkeypatch, wanted, width):
+    monkeypatch.setenv("COLUMNS", wanted)
+    for words in (("devices",), ("explain", "transpose", "--size", "32")):
+        _, out, _ = run(capsys, *words)
+        assert width - 20 < max(map(len, out.splitlines())) <= width
+
+
 def test_variants(capsys):
     _, out, _ = run(capsys, "variants", "transpose")
     first = tuple(line.split()[1] for line in out.splitlines()[1:] if line[:1].isdigit())
@@ -135,7 +143,9 @@ def test_run_a_file(capsys, tmp_path, device):
         (("variants", "mat"), "unknown operation"),
         (("variants", "--source", "tiled"), "--source needs an operation"),
         (("run", "nowhere.cu", "k", "--grid", "1", "--block", "1"), "nowhere.cu"),
-        (("explain", "matmull"), "'matmull' is neither a file nor an operation"),
+        (("explain", "matmull"), "did you mean matmul?"),
+        (("explain", __file__), "coalesce run"),
+        (("bench", "matmul", "--variants", "naive", "tiled"), "variants with commas"),
         (("explain", "matmul", "--variant", "tield"), "did you mean 'tiled'"),
         (("explain", "access", "--variant", "stride", "8"), "NAME=VALUE"),
         (("explain", "access", "--variant", "stride", "offset=8"), "has no option `offset`"),
