@@ -22,6 +22,9 @@ settings.register_profile("coalesce", deadline=None, max_examples=25, derandomiz
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "coalesce"))
 
+# Reports fill this many columns, and pytest-xdist sets it in its workers.
+os.environ.pop("COLUMNS", None)
+
 # The background jobs of a shell ignore Ctrl-C. A test that interrupts an endless kernel would then
 # never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

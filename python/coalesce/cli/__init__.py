@@ -185,10 +185,11 @@ def _explain(options: argparse.Namespace) -> int:
 def _explain_operation(options: argparse.Namespace) -> int:
     from coalesce.cli.explain import of_operation
 
-    if options.wavefront is not None:
-        raise ValueError(
-            f"--wavefront needs a kernel of a .cu or .ptx file; got the operation {options.what}"
-        )
+    for name in ("wavefront", "ncu"):
+        if getattr(options, name) is not None:
+            raise ValueError(
+                f"--{name} needs a kernel of a .cu or .ptx file; got the operation {options.what}"
+            )
     explained = of_operation(
         options.what,
         options.variants,
@@ -221,6 +222,8 @@ def _explain_file(options: argparse.Namespace) -> int:
         device=options.device,
     )
     print(explained)
+    if options.ncu is not None:
+        print(f"\n{explained.measured_counters(report=options.ncu)}")
     if options.wavefront is not None:
         values = [argument(word) for word in words]  # the profiled launch may have changed arrays
         trace = kernel.trace(*launch, *values, shared_bytes=options.shared, device="sim")

@@ -358,6 +358,12 @@ def _add_explain(commands: Any) -> None:
     )
     _add_kernel(kernel, required=False)
     _add_compiler(kernel)
+    kernel.add_argument(
+        "--ncu",
+        metavar="REPORT",
+        help="compare with a report of Nsight Compute: the output of ncu --csv --page raw "
+        "--print-units base, or a .ncu-rep file",
+    )
     operation = explain.add_argument_group("options for an operation")
     _add_variants(operation, "the first one")
     _add_arrays(operation, "512, vectors 65536")

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from coalesce.common import require
 from coalesce.profiling.assertions import Assertions
 from coalesce.profiling.data import ProfileData
+from coalesce.profiling.hardware import ncu_report
 from coalesce.profiling.report import export
 from coalesce.render.report import Report
 
@@ -107,16 +109,56 @@ class Profile(Report, ProfileData, Assertions):
         """
         return export.as_dataframe(self, by)
 
-    def measured_counters(
-        self, *, ncu: str | Path | None = None, timeout: float = 600
-    ) -> MeasuredCounters:
-        """Measure the hardware counters of the launch, and compare them with the profile.
-
-        The program ``ncu`` of Nsight Compute launches the kernel again. The launch runs in another
-        process on the first GPU, with the same arguments.
+    def to_csv(
+        self, path: str | Path | None = None, *, style: Literal["ncu"] = "ncu"
+    ) -> str | None:
+        """Return the metrics as a table of comma-separated values, or write it to a file.
 
         Parameters
         ----------
+        path : str or Path, optional
+            The file to write. Without a path, the table is returned.
+        style : {"ncu"}
+            The format: that of ``ncu --csv --page raw --print-units base``, with one launch.
+            Programs that read Nsight Compute's tables can read it.
+
+        Returns
+        -------
+        str or None
+            The table, or None if it was written to `path`.
+
+        Examples
+        --------
+        >>> p.to_csv("naive.csv")  # doctest: +SKIP
+        """
+        require.choice("style", style, ("ncu",))
+        table = ncu_report.as_csv(self)
+        if path is None:
+            return table
+        Path(path).write_text(table, encoding="utf-8")
+        return None
+
+    def measured_counters(
+        self,
+        *,
+        ncu: str | Path | None = None,
+        timeout: float = 600,
+        report: str | Path | None = None,
+        launch: int = 0,
+    ) -> MeasuredCounters:
+        """Compare the profile with hardware counters: measured now, or read from a report.
+
+        Without a report, the program ``ncu`` of Nsight Compute launches the kernel again. The
+        launch runs in another process on the first GPU, with the same arguments.
+
+        Parameters
+        ----------
+        report : str or Path, optional
+            A report of Nsight Compute, which needs no GPU to be read: the output of
+            ``ncu --csv --page raw --print-units base``, or a file ``.ncu-rep`` (if ncu is
+            installed). It must have a launch of this kernel with the same grid and block.
+        launch : int
+            If the report has several such launches: which one to take, from 0.
         ncu : str or Path, optional
             The path or the name of ``ncu``. By default, it is looked for on the PATH, then in the
             usual installation folders.
@@ -136,6 +178,10 @@ class Profile(Report, ProfileData, Assertions):
             missing and what to do.
         LaunchError
             ``ncu`` failed for another reason.
+        ValueError
+            The report has no table, or no launch of this kernel with this grid and block.
+        OSError
+            The report cannot be read.
 
         Examples
         --------
@@ -143,10 +189,16 @@ class Profile(Report, ProfileData, Assertions):
         {}
         """
         from coalesce.profiling.hardware.counters import MeasuredCounters
-        from coalesce.profiling.hardware.ncu import measure
+        from coalesce.profiling.hardware.ncu import find, measure
 
-        measured = measure(self._launch, self.metrics(), ncu, timeout)
         name = self.device.description.removeprefix("simulated ")
+        if report is not None:
+            program = find(ncu) if Path(report).suffix == ".ncu-rep" else None
+            chosen = ncu_report.choose(ncu_report.read(report, program), self, launch, report)
+            # Only what the simulator counts can be compared: ncu has thousands of metrics.
+            measured = {n: v for n, v in chosen.metrics.items() if n in self.metrics()}
+            return MeasuredCounters(measured, self.metrics(), self.inexact, "report")
+        measured = measure(self._launch, self.metrics(), ncu, timeout)
         return MeasuredCounters(measured, self.metrics(), self.inexact, name)
 
     def _parts(self, width: int) -> Iterator[Text | Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import pickle
 import stat
 import sys
@@ -14,6 +15,7 @@ import coalesce
 from coalesce.arrays import devices
 from coalesce.arrays.devices import GpuStatus
 from coalesce.profiling.hardware import ncu as profiling_ncu
+from coalesce.profiling.hardware import ncu_report
 
 LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 TIME = "gpu__time_duration.sum"
@@ -21,7 +23,7 @@ TIME = "gpu__time_duration.sum"
 OUTPUT = """\
 ==PROF== Connected to process 4711 (/usr/bin/python3.11)
 ==PROF== Profiling "naive": 0%....50%....100% - 9 passes
-"ID","Process ID","Kernel Name","Grid Size","a.sum","b.pct","c.sum","d.ratio"
+"ID","Process ID","Kernel Name","Grid Size","a__a.sum","b__b.pct","c__c.sum","d__d.ratio"
 "","","","","sector","%","ns","n/a"
 "0","4711","naive","(2, 2, 1)","1,234,567","12.500000","2656.000000","n/a"
 ==PROF== Disconnected
@@ -60,11 +62,82 @@ def fake_ncu(tmp_path, body):
     return program
 
 
-def test_the_table_is_read():
-    assert profiling_ncu.parse(OUTPUT) == [
-        {"ID": 0, "Process ID": 4711, "a.sum": 1234567, "b.pct": 12.5, "c.sum": 2656}
-    ]
-    assert profiling_ncu.parse("==ERROR== nothing") == []
+SCALE = "void ns::scale<float>(float *, int)"
+_LAUNCH = f'"0","1","a.out","{SCALE}","(32, 1, 1)","(4, 1, 1)","Command line"'
+DETAILS = f"""\
+"ID","Process ID","Process Name","Kernel Name","Block Size","Grid Size","Section Name",\
+"Metric Name","Metric Unit","Metric Value"
+{_LAUNCH},"a__b.sum","inst","1,024"
+{_LAUNCH},"gpu__time_duration.sum","us","2.5"
+{_LAUNCH},"c__bytes.sum","Kbyte","1.02"
+"1","1","a.out","other(int)","(32, 1, 1)","(1, 1, 1)","Speed","Duration","us","2.5"
+"""
+
+
+def test_both_tables_are_read():
+    [raw] = ncu_report.parse(OUTPUT)
+    assert (raw.kernel, raw.grid) == ("naive", "(2, 2, 1)")
+    assert raw.metrics == {"a__a.sum": 1234567, "b__b.pct": 12.5, "c__c.sum": 2656}
+    first, other = ncu_report.parse(DETAILS)
+    assert first.description == f"{SCALE} with grid (4, 1, 1) and block (32, 1, 1)"
+    # 1.02 Kbyte is rounded, so it cannot be compared.
+    assert first.metrics == {"a__b.sum": 1024, "gpu__time_duration.sum": 2500}
+    assert (other.kernel, other.metrics) == ("other(int)", {})
+    assert ncu_report.parse("==ERROR== nothing") == ncu_report.parse('"ID"') == []
+
+
+def test_a_report_that_we_write_is_read(p, tmp_path):
+    """All exact metrics of the profile are in the table, with their values and units."""
+    file = tmp_path / "report.csv"
+    assert p.to_csv(file) is None
+    assert file.read_text() == p.to_csv(style="ncu")
+    names, units, values = csv.reader(file.read_text().splitlines())
+    assert dict(zip(names, units, strict=True))[LOADS] == "sector"
+    assert dict(zip(names, values, strict=True))[LOADS] == f"{p.metrics()[LOADS]:,}"
+    counters = p.measured_counters(report=file)
+    assert (dict(counters).keys(), counters.mismatches) == (p.metrics().keys(), {})
+    assert f"All {len(p.exact)} exact predictions equal" in str(counters)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("(2, 2, 1)", "(3, 2, 1)"), r"no launch of naive with grid"),
+        (lambda text: text.replace('"naive"', '"tiled(int)"'), r"it has\n  tiled\(int\) with grid"),
+        (
+            lambda text: text[:0],
+            "has no table of Nsight Compute; write it with: ncu --csv --page raw",
+        ),
+    ],
+)
+def test_a_report_of_something_else(p, tmp_path, change, message):
+    file = tmp_path / "report.csv"
+    file.write_text(change(p.to_csv().replace(f'"{p.kernel}"', '"naive"')))
+    with pytest.raises(ValueError, match=f"`report`.* {message}"):
+        p.measured_counters(report=file)
+
+
+def test_a_launch_of_several(p, tmp_path):
+    head, units, values = p.to_csv().splitlines()
+    file = tmp_path / "report.csv"
+    sectors = f"{p.metrics()[LOADS]:,}"
+    file.write_text("\n".join([head, units, values.replace(f'"{sectors}"', '"7"'), values]))
+    assert p.measured_counters(report=file).mismatches == {LOADS: (p.metrics()[LOADS], 7)}
+    assert p.measured_counters(report=file, launch=1).mismatches == {}
+    with pytest.raises(ValueError, match="`launch`"):
+        p.measured_counters(report=file, launch=2)
+
+
+def test_a_report_file_is_converted_by_ncu(p, tmp_path):
+    table = tmp_path / "table"
+    p.to_csv(table)
+    ncu = tmp_path / "ncu"
+    ncu.write_text(f"#!/bin/sh\n[ $1 = --import ] && cat {table}\n")
+    ncu.chmod(0o755)
+    assert len(p.measured_counters(report=tmp_path / "a.ncu-rep", ncu=ncu)) == len(p.metrics())
+    ncu.write_text("#!/bin/sh\necho bad file; exit 1\n")
+    with pytest.raises(coalesce.LaunchError, match=r"cannot read .*a.ncu-rep:\n  bad file"):
+        p.measured_counters(report=tmp_path / "a.ncu-rep", ncu=ncu)
 
 
 @pytest.mark.usefixtures("a_gpu")

@@ -7,7 +7,6 @@ the counters as a table of comma-separated values.
 
 from __future__ import annotations
 
-import csv
 import os
 import pickle
 import re
@@ -22,6 +21,7 @@ from coalesce.arrays import devices
 from coalesce.common import require
 from coalesce.common.errors import DeviceUnavailable, LaunchError
 from coalesce.launch.launch import Launch
+from coalesce.profiling.hardware import ncu_report
 
 _FILE = "launch.pickle"
 # Installers put ncu into these folders, but do not add them to the PATH.
@@ -61,7 +61,7 @@ def measure(
         for _ in range(2):
             words = [
                 command,
-                *("--csv", "--page", "raw", "--print-units", "base", "--print-fp"),
+                *ncu_report.RAW,
                 *("--clock-control", "none", "--launch-count", "1"),
                 *("--log-file", str(table), "--metrics", ",".join(wanted)),
                 *(sys.executable, "-m", "coalesce.profiling.hardware.ncu", folder),
@@ -84,11 +84,12 @@ def measure(
             "the driver's module option NVreg_RestrictProfilingToAdminUsers=0, or for a container "
             f"by --cap-add=SYS_ADMIN.\n  {_WHY_NOT_NEEDED}"
         )
-    rows = parse(log)
+    rows = ncu_report.parse(log)
     if done.returncode or not rows:
         last = "\n  ".join(output.strip().splitlines()[-8:])
         raise LaunchError(f"{command} failed with status {done.returncode}:\n  {last}")
-    return {name: rows[-1][name] for name in wanted if name in rows[-1]}
+    read = rows[-1].metrics
+    return {name: read[name] for name in wanted if name in read}
 
 
 def find(ncu: str | os.PathLike[str] | None = None) -> str:
@@ -114,29 +115,6 @@ def find(ncu: str | os.PathLike[str] | None = None) -> str:
             f"CUDA toolkit, or as the package nsight-compute.\n  {_WHY_NOT_NEEDED}"
         )
     return program
-
-
-def parse(text: str) -> list[dict[str, float]]:
-    """Read the output of ``ncu --page raw --csv``.
-
-    Return a list with a dict for each launch: ``{"gpu__time_duration.sum": 5120, ...}``.
-    """
-    lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if start is None:
-        return []
-    rows = list(csv.DictReader(line for line in lines[start:] if line.startswith('"')))
-    values = []
-    for row in rows[1:]:  # the first row has the units
-        numbers = {}
-        for name, value in row.items():
-            if value is not None and re.fullmatch(
-                r"-?[\d,]*\.?\d+(e[+-]?\d+)?", value, re.IGNORECASE
-            ):
-                number = float(value.replace(",", ""))
-                numbers[name] = int(number) if number.is_integer() else number
-        values.append(numbers)
-    return values
 
 
 def unknown_metrics(text: str) -> set[str]:
