@@ -139,6 +139,7 @@ py::dict as_dict(const model::Occupancy& o) {
     d["limit"] = o.limit;
     d["cache_bytes"] = o.cache_bytes;
     d["warps"] = o.warps;
+    d["on_gpu"] = o.on_gpu;
     return d;
 }
 

@@ -115,6 +115,7 @@ Occupancy occupancy(const Gpu& gpu, uint32_t threads, uint32_t registers_per_thr
         break;
     }
     o.cache_bytes = (gpu.l1_kb - carveout) * 1024;
+    o.on_gpu = uint64_t(o.blocks) * gpu.multiprocessors;
     return o;
 }
 

@@ -67,6 +67,7 @@ struct Occupancy {
     const char* limit = "";
     uint32_t cache_bytes = 0;  // size of L1
     uint32_t warps = 0;        // warps per block
+    uint64_t on_gpu = 0;       // blocks that fit on all multiprocessors together
 };
 
 // Returns the largest number of threads of a block that uses this many registers per thread. If the

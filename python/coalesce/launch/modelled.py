@@ -26,6 +26,14 @@ BOUNDS = {
 }
 
 
+# What limits the blocks of a multiprocessor: the name in the model, and the words for reports.
+_LIMITS = {
+    "blocks": "the small blocks",
+    "registers": "the registers of a thread",
+    "shared memory": "the shared memory of a block",
+}
+
+
 @dataclass(frozen=True)
 class Modelled:
     """The time and the cache traffic of a launch, as the simulator's models estimate them.
@@ -45,6 +53,8 @@ class Modelled:
         ``"dram_bytes"``. ``coalesce::model::Work`` in ``csrc/model/time.hpp`` describes them.
     blocks_per_multiprocessor : int
         The number of blocks that fit on a multiprocessor together.
+    blocks_on_gpu : int
+        The number of blocks that fit on all multiprocessors together.
     limit : str
         What limits `blocks_per_multiprocessor`, such as ``"warps"`` or ``"registers"``.
     l1_bytes : int
@@ -68,6 +78,7 @@ class Modelled:
     cycles: Mapping[str, float]
     work: Mapping[str, float]
     blocks_per_multiprocessor: int
+    blocks_on_gpu: int
     limit: str
     l1_bytes: int
     caches: Mapping[str, int] | None
@@ -82,6 +93,7 @@ class Modelled:
             cycles=time["cycles"],
             work=model["work"],
             blocks_per_multiprocessor=occupancy["blocks"],
+            blocks_on_gpu=occupancy["on_gpu"],
             limit=occupancy["limit"],
             l1_bytes=occupancy["cache_bytes"],
             caches=model["caches"],
@@ -133,10 +145,13 @@ class Modelled:
             return f": {of_bytes(work['dram_bytes'])}"
         if self.bound == "l2":
             return f": {of_bytes(model.SECTOR_BYTES * work['l2_sectors'])}"
+        if self.bound == "latency" and work["blocks"] < self.blocks_on_gpu:
+            blocks = f"{int(work['blocks']):,} block{'s' * (work['blocks'] != 1)}"
+            return f", with too few warps to hide it: {blocks}, room for {self.blocks_on_gpu:,}"
         if self.bound == "latency" and self.limit != "warps":
-            return ", with too few warps to hide it"
+            return f", with too few warps to hide it, because of {_LIMITS[self.limit]}"
         if self.bound == "latency":
-            # A multiprocessor may hold as many warps as it can. Then more warps are no remedy.
+            # A multiprocessor holds as many warps as it can. Then more warps are no remedy.
             return ", which the warps do not hide: too few loads in flight, or waits at barriers"
         return ""
 

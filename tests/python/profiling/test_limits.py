@@ -100,6 +100,13 @@ def test_the_line_with_most_idle_lanes_is_named():
     assert p.lines()[0].lanes > 1
 
 
+@pytest.mark.parametrize(("block", "room"), [(256, 8 * 132), (32, 32 * 132), (1024, 2 * 132)])
+def test_a_small_grid_has_too_few_warps(block, room):
+    modelled = profile("copied", 1, block).modelled
+    assert modelled.blocks_on_gpu == room
+    assert f"too few warps to hide it: 1 block, room for {room:,}" in modelled.why
+
+
 @pytest.mark.parametrize(
     ("index", "words"), [("threadIdx.x / 32", 1), ("threadIdx.x", 32), ("threadIdx.x * 3 / 2", 32)]
 )
