@@ -86,7 +86,7 @@ def line_of(text):
 def test_idle_lanes_are_said_first(name, block, lanes, said):
     p = profile(name, 1, block)
     ratio = p.metrics()["smsp__thread_inst_executed_per_inst_executed.ratio"]
-    assert ratio == pytest.approx(lanes, abs=1)
+    assert ratio == p.lanes_per_instruction == pytest.approx(lanes, abs=1)
     assert ("lanes" in p.verdict[0]) == (said is not None)
     assert said is None or said in p.verdict[0]
 

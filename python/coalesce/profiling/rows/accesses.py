@@ -165,6 +165,9 @@ class Access:
         the fewest wavefronts, if it also reduces the conflict of this access. If there is no such
         padding, its `elements` is 0. None if the rows of the array are not known, or if the access
         has no bank conflict.
+    widest : int
+        For shared memory: the bytes per lane of the widest access to the same array. Padding must
+        keep its addresses aligned.
     """
 
     line: int
@@ -185,6 +188,7 @@ class Access:
     sentence: str = ""
     padding: Padding | None = None
     words: int = 0
+    widest: int = 0
 
     @property
     def name(self) -> str:

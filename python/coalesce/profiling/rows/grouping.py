@@ -234,11 +234,14 @@ def _with_sentences(
     of_shared: Mapping[str, Sequence[Instruction]],
     advise: Callable[[Access], str],
 ) -> tuple[Access, ...]:
-    padded = (
-        replace(a, padding=padding_of(a, of_shared.get(a.array, ()))) if a.space == "shared" else a
-        for a in accesses
-    )
-    return tuple(replace(access, sentence=advise(access)) for access in padded)
+    padded = []
+    for access in accesses:
+        if access.space == "shared":
+            others = of_shared.get(access.array, ())
+            widest = max((row.width for row in others), default=access.width)
+            access = replace(access, padding=padding_of(access, others), widest=widest)
+        padded.append(replace(access, sentence=advise(access)))
+    return tuple(padded)
 
 
 def _access_key(row: Instruction) -> tuple[Any, ...]:

@@ -235,7 +235,7 @@ def _fix_of_conflict(access: Access, pattern: Pattern) -> str:
         if not whole_rows:
             return _FIX_OF_WORDS
         # The rows are not known, for example in dynamic shared memory.
-        words = abs(step) // WORD_BYTES + max(1, access.width // WORD_BYTES)
+        words = abs(step) // WORD_BYTES + max(1, access.widest // WORD_BYTES)
         return (
             f"{_FIX_OF_WORDS} If this distance is the length of a row, pad the rows to {words:,} "
             "words."
