@@ -108,7 +108,7 @@ def test_color_is_for_terminals(profiles, monkeypatch):
     assert "\x1b" not in repr(p)
     assert max(map(len, repr(p).splitlines())) <= 90
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    assert str(p) == p.to_text()
+    assert str(p) == p.to_text(90)
 
 
 def test_ascii_text_for_ascii_encodings(profiles, monkeypatch):
