@@ -1,7 +1,7 @@
 """Matrix instructions: every shape of `mma.sync`, the positions of elements, and the operands.
 
 The positions of elements are those of the PTX ISA, "Matrix Fragments for mma".
-`tools/record_mma.py` runs the cases on a GPU and stores the results. `test_mma.py` compares the
+`tools/record_results.py` runs the cases on a GPU and stores the results. `test_mma.py` compares the
 simulator with them. Seeds determine all operands.
 """
 

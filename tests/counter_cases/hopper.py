@@ -107,9 +107,9 @@ def _map(array: Any, shape: tuple[int, int], device: Any) -> bytes:
 def encoder(device: Any) -> Callable[[tensor_map_cases.Copy, Any], bytes]:
     """Return the function that makes a tensor map: the driver's, or the simulator's."""
     if str(device).startswith("cuda"):
-        import record_hopper
+        import record_results
 
-        return record_hopper.encoded
+        return record_results.encoded
     return tensor_map_cases.simulated
 
 

@@ -10,7 +10,7 @@
 //
 // The rules of texture fetches are those of the CUDA C++ Programming Guide ("Texture Fetching").
 // docs/textures.md lists the rules that are not documented. They were found by comparing results
-// with those of an H100 (tools/record_textures.py).
+// with those of an H100 (tools/record_results.py).
 #pragma once
 
 #include <array>

@@ -52,7 +52,7 @@ std::string numbered(const char* what, uint32_t dimension, const std::string& wr
 
 // Returns true if copies to shared memory round the elements to TF32. The names of f32_ftz and
 // tf32_ftz suggest that copies flush subnormal numbers. They do not: both types give the same bits
-// as f32 and tf32. (Recorded on an H100 by tools/record_hopper.py, like the two constants below.)
+// as f32 and tf32. (Recorded on an H100 by tools/record_results.py, like the two constants below.)
 bool rounds_to_tf32(MapElement element) {
     return element == MapElement::tf32 || element == MapElement::tf32_ftz;
 }

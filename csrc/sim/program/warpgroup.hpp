@@ -89,7 +89,7 @@ struct SharedMatrix {
     // The permutation of a swizzle repeats every 1024 bytes. Usually a matrix begins at the start
     // of such a period. Otherwise it begins later. The base offset is then the number of units of
     // 128 bytes from the start of the period to the matrix (recorded on an H100 by
-    // tools/record_hopper.py).
+    // tools/record_results.py).
     [[nodiscard]] uint32_t at(uint32_t offset) const {
         const uint32_t address = start + offset, since = address - base * 128;
         return address ^ since ^ swizzled(since, swizzle);

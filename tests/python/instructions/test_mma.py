@@ -1,7 +1,7 @@
 """Matrix products on tensor cores equal the results of a GPU bit by bit.
 
-`tools/record_mma.py` recorded them; `tests/matrix_cases.py` defines the forms and the operands. The
-arithmetic of older compute capabilities is compared with a reference in NumPy.
+`tools/record_results.py` recorded them; `tests/matrix_cases.py` defines the forms and the operands.
+The arithmetic of older compute capabilities is compared with a reference in NumPy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texture fetches and surface accesses, bit by bit against an H100 (tools/record_textures.py).
+"""Texture fetches and surface accesses, bit by bit against an H100 (tools/record_results.py).
 
 Launches execute the PTX, and profiles the machine code.
 """

@@ -1,6 +1,6 @@
 """Copies through tensor maps (cp.async.bulk.tensor) on the simulator: results, errors, checks.
 
-The results are compared with those of an H100 (`tools/record_hopper.py`).
+The results are compared with those of an H100 (`tools/record_results.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Products of warpgroups (wgmma) on the simulator.
 
 The operands of `tests/wgmma_cases.py` are random bytes of shared memory. The sums are compared bit
-by bit with those of an H100 (`tools/record_hopper.py`).
+by bit with those of an H100 (`tools/record_results.py`).
 """
 
 from __future__ import annotations
