@@ -98,6 +98,13 @@ def _devices(options: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from coalesce.cli.doctor import run_doctor
+
+    del options
+    return 0 if run_doctor(console()) else 1
+
+
 def _variants(options: argparse.Namespace) -> int:
     if options.source:
         if options.operation is None:
@@ -281,6 +288,7 @@ def _cache(options: argparse.Namespace) -> int:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "demo": _demo,
     "devices": _devices,
+    "doctor": _doctor,
     "variants": _variants,
     "run": _run,
     "bench": _bench,

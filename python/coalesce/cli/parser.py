@@ -139,6 +139,14 @@ def build() -> argparse.ArgumentParser:
         "List the devices that kernels can run on. If there is no GPU, say why.",
     )
 
+    _command(
+        commands,
+        "doctor",
+        "say what is installed here, and what to do about the rest",
+        "Look for the compiler, the disassembler, a GPU and its driver, nvcc and g++. Run a kernel "
+        "on the simulator. The exit status is 1 if kernels cannot run.",
+    )
+
     variants = _command(
         commands,
         "variants",
