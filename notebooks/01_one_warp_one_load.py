@@ -201,14 +201,15 @@ def strides():
         print(
             f"stride {stride:2}: {load(pattern='stride', stride=stride):4.1f} sectors per request"
         )
-    return draw.player(
-        {f"stride {stride}": memory(stride) for stride in (1, 2, 3, 4, 6, 8, 16, 32)}
-    )
+    lanes = np.arange(32)
+    frames = {f"x[{s} * i]": memory(lanes * s) for s in (1, 2, 3, 4, 8, 16, 32)}
+    frames["x[i + 1]"] = memory(lanes + 1)
+    frames["float4 x[i]"] = memory(np.arange(128))
+    return draw.player(frames)
 
 
-def memory(stride):
+def memory(words):
     """A picture of the memory around x: the words that the lanes load, and the rest of their sectors."""
-    words = np.arange(32) * stride
     states = np.full(1024, "", object)
     states[(words // 8 * 8)[:, None] + np.arange(8)] = "beside"
     states[words] = "used"
@@ -216,7 +217,7 @@ def memory(stride):
     return draw.board(
         [draw.Grid("memory: each row is a line of 32 words", states.reshape(32, 32))],
         {"used": "loaded by a lane", "beside": "in a touched sector, but not loaded"},
-        headline=f"x[{stride} * i]: {sectors} sectors, {3200 / sectors / 8:.0f} % of their bytes used",
+        headline=f"{sectors} sectors, {100 * len(words) / sectors / 8:.3g} % of their bytes used",
     )
 
 

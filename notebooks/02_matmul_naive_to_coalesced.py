@@ -211,8 +211,20 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # more from L2, or from DRAM? Each load of `a` uses 4 bytes of each of its sectors. The next iteration wants the 4 bytes
 # beside them.
 
-
 # %%
+lessons.predict(
+    "the other bytes",
+    "Where does `naive` find the 4 bytes beside those that it has loaded?",
+    choices=["in L1", "in L2", "in DRAM: the sector is moved again"],
+    guess=...,
+    measured=lambda: profile(naive, a, b).metrics()["l1tex__t_sector_hit_rate.pct"],
+)
+
+# %% [markdown]
+# Watch the first nine iterations of one warp. It loads one column of `a` after the other. (Use the buttons.)
+
+
+# %% tags=["hide-input"]
 column = coalesce.Kernel(
     """
 __global__ void column(const float* a, float* out, int n, int iterations) {
@@ -246,14 +258,7 @@ def step(k):
     )
 
 
-lessons.predict(
-    "the other bytes",
-    "Where does `naive` find the 4 bytes beside those that it has loaded?",
-    choices=["in L1", "in L2", "in DRAM: the sector is moved again"],
-    guess=...,
-    measured=lambda: profile(naive, a, b).metrics()["l1tex__t_sector_hit_rate.pct"],
-    show=lambda: draw.player({f"k = {k}": step(k) for k in range(9)}),
-)
+draw.player({f"k = {k}": step(k) for k in range(9)})
 
 # %% [markdown]
 # So neither L2 nor DRAM explains the factor. The next cells profile the product of two matrices of 512 x 512. It is

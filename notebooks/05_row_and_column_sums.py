@@ -109,6 +109,7 @@ for name, loop in TREES.items():
     print(f"{name}:{loop}\n")
 
 
+# %% tags=["hide-input"]
 def tree(name):
     """Return the profile of one block that adds 256 numbers with this tree."""
     text = """
@@ -137,6 +138,21 @@ def trees():
         )
 
 
+# %% tags=["counts"]
+lessons.predict(
+    "conflicts of a tree",
+    "Which of the three trees has bank conflicts?",
+    choices=[*TREES, "none"],
+    guess=...,
+    measured=lambda: {name: tree(name).bank_conflicts for name in TREES},
+    show=trees,
+)
+
+# %% [markdown]
+# These are the threads that add in each step:
+
+
+# %% tags=["hide-input"]
 def adding(step):
     """A picture of the threads that add in a step of each tree. A row is a warp."""
     t, s = np.arange(256), 2**step
@@ -153,7 +169,7 @@ def adding(step):
             for name, who in adds.items()
         ],
         {"used": "a thread that adds"},
-        headline=f"step {step + 1}: {128 // s} threads add",
+        headline=f"step {step + 1}: threads that add: {128 // s}",
     )
 
 
@@ -161,21 +177,13 @@ def warps(who):
     return int(who.reshape(8, 32).any(axis=1).sum())
 
 
-# %% tags=["counts"]
-lessons.predict(
-    "conflicts of a tree",
-    "Which of the three trees has bank conflicts?",
-    choices=[*TREES, "none"],
-    guess=...,
-    measured=lambda: {name: tree(name).bank_conflicts for name in TREES},
-    show=lambda: [
-        trees(),
-        draw.bank_board(
-            [t * 8 * 4 for t in range(32)], 4, title="i = 2 * s * t with s = 4: part[8 t]"
-        ),
-        draw.player({f"step {step + 1}": adding(step) for step in range(8)}),
-    ],
-)
+draw.player({f"step {step + 1}": adding(step) for step in range(8)})
+
+# %% [markdown]
+# And these are the banks of the words that a warp reads with `i = 2 * s * t`, in the step with s = 4:
+
+# %%
+draw.bank_board([t * 8 * 4 for t in range(32)], 4, title="part[8 * t]")
 
 # %% [markdown]
 # In the last five steps of the tree, only the threads of one warp add. Inside a warp, threads can exchange values without

@@ -144,7 +144,7 @@ def iterations():
             )
         ],
         {"used": "active"},
-        headline="The warp executes 32 iterations, and each lane needs half of them on average",
+        headline="The lanes that execute each iteration",
     )
 
 

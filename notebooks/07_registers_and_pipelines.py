@@ -437,7 +437,7 @@ lessons.code(
 )
 
 
-# %%
+# %% tags=["hide-input"]
 def elements(lane):
     """The elements of the warp's tile that a lane computes."""
     states = np.full((32, 64), "", object)
@@ -497,7 +497,7 @@ lessons.code(
 )
 
 
-# %%
+# %% tags=["hide-input"]
 def stages(now):
     """What the four stages hold while the block multiplies tile `now`."""
     states = np.full((4, 8), "", object)

@@ -268,9 +268,9 @@ _LESSON_2 = {
     ),
     "the other bytes": Answer(
         "L1 holds 99 % of the requested sectors. The sectors of 32 rows stay in L1 until all of "
-        "their 8 floats have been used. The picture shows it for one warp: only every eighth "
-        "iteration reads from L2. Many texts say that `naive` moves its sectors from DRAM in every "
-        "iteration. This is wrong: the requests find them in L1.",
+        "their 8 floats have been used. So only every eighth iteration reads from L2. Many texts "
+        "say that `naive` moves its sectors from DRAM in every iteration. This is wrong: the "
+        "requests find them in L1.",
         {
             "in DRAM: the sector is moved again": "At this size, DRAM reads each operand only "
             "once.",

@@ -12,7 +12,6 @@ The check never shows a solution. It shows one of these:
 from __future__ import annotations
 
 import _thread
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from coalesce.common import errors, require
 from coalesce.kernel import Kernel
 from coalesce.lessons import _findings, _mistakes, _wrong_results
 from coalesce.profiling import Profile
+from coalesce.render import console
 
 Array = NDArray[Any]
 Stage = Literal["solved", "time", "check", "result", "counts"]
@@ -186,7 +186,7 @@ class Exercise:
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self.task}", f"  launch: {self.launch}"]
         hints = f"  hints: lessons.exercise({self.name!r}).hint(1) to .hint({len(self._hints)})"
-        return "\n".join([*lines, *(f"  - {text}" for text in self.demands), hints])
+        return console.wrapped([*lines, *(f"  - {text}" for text in self.demands), hints])
 
     def check(self, kernel: Kernel | str) -> Verdict:
         """Run a kernel on the simulator and check whether it solves the exercise.
@@ -326,13 +326,7 @@ def _finding_text(name: str, finding: Finding, case: Case, source: str) -> str:
     if not sentences:
         mistakes = _mistakes.results(name, case.arguments, case.expected)
         sentences = [_wrong_results.recognized(case.out, case.expected, mistakes)]
-    return "\n".join([str(finding), *_indented(sentences)])
-
-
-def _indented(sentences: list[str]) -> list[str]:
-    return [
-        textwrap.fill(s, 96, initial_indent="  ", subsequent_indent="  ") for s in sentences if s
-    ]
+    return "\n".join([str(finding), console.wrapped(f"  {s}" for s in sentences if s)])
 
 
 def _first_wrong(
@@ -353,9 +347,9 @@ def _first_wrong(
     if unwritten[where] and not adds:
         difference = f"nothing was written to {out}[{place}], which should be {wanted:.6g}"
     count = int((~right).sum())
-    lines = [
+    first = (
         f"  {out} has shape {case.out.shape}; {difference}; {count:,} of {right.size:,} are wrong"
-    ]
+    )
     if adds:
         sentence = (
             f"The kernel adds to what is in {out}, and {out} is not 0 before the launch. Let each "
@@ -364,7 +358,7 @@ def _first_wrong(
     else:
         mistakes = _mistakes.results(name, case.arguments, case.expected)
         sentence = _wrong_results.described(case.out, case.expected, unwritten, mistakes)
-    return "\n".join([*lines, *_indented([sentence])])
+    return console.wrapped([first, f"  {sentence}"])
 
 
 def _name_of_result(case: Case, kernel: Kernel) -> str:

@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from coalesce.common import errors, require
 from coalesce.lessons._answers import ANSWERS, Answer
-from coalesce.render import markup
+from coalesce.render import console, markup
 from coalesce.render.markup import BAD, FAINT, GOOD, joined, tag
 
 Value = float | str
@@ -61,14 +61,16 @@ class Prediction:
     _shown: tuple[Any, ...] = field(repr=False, default=())
 
     def __repr__(self) -> str:
-        lines = [f"Predict: {self.question}"]
+        lines = [f"Predict: {_plain(self.question)}"]
         lines += [f"  {number}. {choice}" for number, choice in enumerate(self.choices, 1)]
         if self.guess is None:
             lines.append(_INVITATION)
-        else:
-            lines += [f"Your guess: {self._with_unit(self.guess)}", *self._verdict()]
-            lines += [_plain(self.why), *map(_text, self._shown), f"Score: {score()}"]
-        return "\n".join(line for line in lines if line)
+            return console.wrapped(lines)
+        lines += [f"Your guess: {self._with_unit(self.guess)}", *self._verdict()]
+        lines += _plain(self.why).split("\n\n")
+        return "\n".join(
+            [console.wrapped(lines), *filter(None, map(_text, self._shown)), f"Score: {score()}"]
+        )
 
     def _repr_html_(self) -> str:
         parts = [tag("div", [tag("b", "Predict:"), " ", _inline(self.question)])]

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 LEAST, MOST = 80, 100  # the smallest and largest width of reports, in columns
@@ -75,3 +78,17 @@ def shown(item: Any) -> str:
     except UnicodeEncodeError:
         return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
     return text
+
+
+def wrapped(lines: Iterable[str]) -> str:
+    """Join lines, and break those of more than 79 characters between words.
+
+    The rest of a broken line is indented as far as the line, and behind its mark ("-" or "1.").
+    """
+    broken = []
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        mark = re.match(r"(- |\d+\. )?", line[indent:])
+        rest = " " * (indent + (mark.end() if mark else 0))
+        broken.append(textwrap.fill(line, LEAST - 1, subsequent_indent=rest))
+    return "\n".join(line for line in broken if line)

@@ -257,7 +257,7 @@ def test_a_wrong_result_is_named():
     verdict = one.check(one.source.replace("gain *", "2 + gain *"))
     assert verdict.stage == "result"
     assert re.search(
-        r"out\[0, 0\] is \S+ and should be \S+; 3,500 of 3,500 are wrong", verdict.text
+        r"out\[0, 0\] is \S+ and should be \S+; 3,500 of\s+3,500 are wrong", verdict.text
     )
     verdict = one.check(one.source.replace("col < cols", "col < 0"))
     assert "nothing was written to out[0, 0]" in verdict.text
@@ -337,7 +337,8 @@ def test_a_kernel_is_needed():
 def test_exercises_show_their_task():
     for one in lessons.exercises():
         assert one.name in one.source
-        assert one.task in repr(one)
+        assert one.task in " ".join(repr(one).split())
+        assert max(map(len, repr(one).splitlines())) < 80
         assert len(one.demands) >= 1
 
 

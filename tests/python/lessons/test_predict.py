@@ -66,6 +66,24 @@ def test_marks_of_emphasis(text, html, plain):
     assert _predict._plain(text) == plain
 
 
+def test_text_fits_a_terminal_of_80_columns(monkeypatch):
+    why = "A long explanation. " * 12 + "\n\nAnd one more."
+    monkeypatch.setitem(_answers.ANSWERS, "x", _answers.Answer(why, {1: "A long reason. " * 9}))
+    p = lessons.predict("x", "How many? " * 12, guess=1, measured=lambda: 2)
+    assert max(map(len, repr(p).splitlines())) < 80
+    assert "\nAnd one more.\n" in repr(p)
+
+
+def test_the_answer_follows_from_what_was_measured(monkeypatch):
+    answer = _answers.Answer(choose=lambda n: "many" if n > 3 else "few", measure=lambda: 2)
+    monkeypatch.setitem(_answers.ANSWERS, "x", answer)
+    ask = {"choices": ["few", "many"], "guess": "many"}
+    assert lessons.predict("x", "How many?", measured=lambda: 7, **ask).measured == "many"
+    assert lessons.predict("x", "How many?", **ask).measured == "few"
+    with pytest.raises(ValueError, match="no answer is stored for the question 'y'"):
+        lessons.predict("y", "How many?", **ask)
+
+
 def test_an_unforeseen_wrong_guess_gets_no_invented_reason(stride):
     p = stride(guess=7)
     assert p.right is False
