@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import importlib.util
 import os
 import re
@@ -41,7 +42,7 @@ make = _make()
 def _predictions(cell: Any) -> list[tuple[str, str]]:
     """Return the names of a cell's predictions, each with the measured value."""
     shown = (o.get("data", {}).get("text/html", "") for o in cell.outputs)
-    return [prediction for html in shown for prediction in _PREDICTION.findall(html)]
+    return [prediction for text in shown for prediction in _PREDICTION.findall(text)]
 
 
 _PREDICTION = re.compile(r'data-name="([^"]*)" data-measured="([^"]*)"')
@@ -101,6 +102,29 @@ def test_answers_are_folded_away() -> None:
             assert "Measured:" in after
             assert "Measured:" not in before
             assert "Measured:" not in output.data["text/plain"]
+
+
+def test_no_cell_gives_its_answer_away() -> None:
+    """The right choice, or a number of several digits, is not in the code of its question."""
+    for lesson in make.lessons():
+        for cell in nbformat.read(lesson.with_suffix(".ipynb"), as_version=4).cells:
+            if cell.cell_type != "code" or not _predictions(cell):
+                continue
+            ((name, measured),) = _predictions(cell)
+            (output,) = cell.outputs
+            choices = re.findall("<li>(.*?)</li>", output.data["text/html"].split("<details>")[0])
+            code = re.sub(r"choices=\[.*?\],", "", cell.source, flags=re.DOTALL)
+            code = re.sub(r'"[^"\n]*\?"', "", code)  # the question
+            if choices:
+                named = [text for text in map(_bare, choices) if len(text) > 2 and text in code]
+                alone = html.unescape(measured) in named and len(named) < len(choices)
+                assert not alone, f"{name}: the answer is in the cell"
+            elif len(measured) > 2:
+                assert not re.search(rf"(?<![\w.]){re.escape(measured)}(?![\w.])", code), name
+
+
+def _bare(text: str) -> str:
+    return html.unescape(re.sub("<[^>]+>", "", text))
 
 
 def test_assignments_for_nbgrader(tmp_path: Path) -> None:
