@@ -62,7 +62,9 @@ INSTANTIATE_TEST_SUITE_P(
         // Wrong numbers of operands.
         "add.u32 %r1, %r2", "add.u32 %r1, %r2, %r3, %r4", "ld.global.u32 %r1",
         "ld.global.u32 %r1, [%in], %r2", "red.global.add.u32 [%out]",
-        "atom.global.cas.b32 %r1, [%out], 1", "cp.async.wait_group %r1"),
+        "atom.global.cas.b32 %r1, [%out], 1", "cp.async.wait_group %r1", "bar.sync",
+        // A result that is no register.
+        "add.s32 1, %r2, %r3"),
     [](const auto& info) { return std::to_string(info.index); });
 
 TEST(Operands, ValidOperandsRun) {

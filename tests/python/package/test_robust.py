@@ -228,27 +228,6 @@ def test_an_instruction_limit_counts_as_a_profile_does() -> None:
         coalesce.Kernel(text, device="sim", instruction_limit=executed - 1)[1, 32]()
 
 
-@pytest.mark.parametrize(
-    ("instruction", "message"),
-    [
-        ("add.f64 d, d", "operands are missing"),
-        ("add.f64 d, d, d, d", "too many operands"),
-        ("add.f64 d, d, r", "register r has type .b32"),
-        ("add.f64 r, d, d", "register r has type .b32"),
-        ("add.s32 1, r, r", "a result is not a register"),
-        ("add.s32 r, r, [r]", "neither a register nor a value"),
-        ("add.s32 r, r, p", "register p has type .pred"),
-        ("bar.sync", "operands are missing"),
-        ("mov.b32 {}, r", "mov|expected|vector"),
-    ],
-)
-def test_malformed_instructions_are_refused(instruction: str, message: str) -> None:
-    registers = ".reg .b32 r; .reg .f64 d; .reg .pred p;"
-    text = f".version 8.0\n.target sm_90\n.entry k {{ {registers} {instruction}; ret; }}"
-    with pytest.raises((coalesce.UnsupportedInstruction, coalesce.PtxError), match=message):
-        coalesce.Kernel(text, device="sim")[1, 32]()
-
-
 VALUES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text()
     | st.binary() | st.lists(st.floats(), max_size=3)
