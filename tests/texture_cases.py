@@ -217,6 +217,38 @@ class Access:
 Case = Fetch | Access
 
 
+# How many results of a case may differ from the recording, and by how much at most.
+NEARLY_EQUAL = {
+    # The sum of two slices of float32 texels whose sizes differ by up to 2**24.
+    "sum 3D wide": (5, 1e-6),
+    # A direction on a cube map is multiplied by an approximate reciprocal.
+    "cube of 64 linear": (2, 1.0),
+}
+# The level that belongs to derivatives: less than 2/256 of a level (docs/textures.md). The inputs
+# are powers, whose last bit depends on the version of NumPy.
+GRADIENT = 2 / 256
+ROUNDED = 2  # so many levels that are rounded to integers may be rounded to the next one
+
+
+def assert_same(case: Case, result: Array, wanted: Array) -> None:
+    """Compare the words of two devices, bit by bit but for the cases above."""
+    result, wanted = result.ravel(), wanted.ravel()
+    if case.name.startswith("grad "):
+        apart = np.abs(result.view(np.float32) - wanted.view(np.float32))
+        assert np.sum(apart > GRADIENT) <= ROUNDED * (" point " in case.name), case.name
+        return
+    different = np.flatnonzero(result != wanted)
+    most, by = NEARLY_EQUAL.get(case.name, (0, 0.0))
+    assert different.size <= most, f"{case.name}: {different.size} results differ"
+    a, b = result[different].view(np.float32), wanted[different].view(np.float32)
+    np.testing.assert_allclose(a, b, rtol=by, err_msg=case.name)
+
+
+def families() -> list[str]:
+    """Return the first words of the cases' names."""
+    return sorted({case.name.split()[0] for case in cases()} - {"query"})
+
+
 def checksum(case: Case) -> int:
     """Return a checksum of the texels and of the points."""
     total = 0

