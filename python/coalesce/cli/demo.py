@@ -218,6 +218,15 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
             "by bulk copies. These copies are not requests of warps, so the two ratios would mean "
             "little."
         )
+    blocks = (-(-n // 128)) ** 2
+    processors = device.multiprocessors or 0
+    if blocks < processors and any(row.variant == "blocktiled_2d" for row in timed):
+        notes.append(
+            f"Large tiles make few blocks at this size: blocktiled_2d has {blocks} for "
+            f"{processors} multiprocessors, so most of the GPU is idle. For large matrices, these "
+            "kernels are the fastest (lesson 7)."
+        )
+    notes.append("Green: at least 4 times as fast as the slowest variant.")
     notes.append("max. error: difference from NumPy in float64, divided by N * max|a| * max|b|.")
     by_time = sorted(
         (row for row in timed if not row.not_modelled), key=lambda r: -r.timing.kernel_ms
