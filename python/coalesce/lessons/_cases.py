@@ -312,17 +312,13 @@ _EXERCISES: tuple[Exercise, ...] = (
     _exercise(
         0,
         _thread_number,
-        (
-            "writes the number of each thread to out[z, y, x]: its place in the block's line of "
-            "threads."
-        ),
+        "writes the number of each thread to out[z, y, x]: its place in the block's line of "
+        "threads.",
         "one block of several layers",
         (demand.sectors("store", 4.5),),
         "Which of x, y and z changes fastest in the line of threads?",
-        (
-            "A step of x adds 1 to the number, and a step of y adds blockDim.x. What does a step "
-            "of z add?"
-        ),
+        "A step of x adds 1 to the number, and a step of y adds blockDim.x. What does a step "
+        "of z add?",
     ),
     _exercise(
         0,
@@ -405,10 +401,8 @@ _EXERCISES: tuple[Exercise, ...] = (
         ),
         "The three loads visit the same sectors, each for a third of their bytes.",
         "Let the block load its 768 floats into shared memory, neighbouring lanes side by side.",
-        (
-            "Each thread then reads its three floats there. Do lanes that are three words apart "
-            "have bank conflicts?"
-        ),
+        "Each thread then reads its three floats there. Do lanes that are three words apart "
+        "have bank conflicts?",
     ),
     _exercise(
         3,
@@ -436,10 +430,8 @@ _EXERCISES: tuple[Exercise, ...] = (
         "blocks of 32 x 32 threads, one per element",
         (demand.loads_of_tiles(1.05), demand.sectors("load", 4.5), demand.CONFLICTS),
         "Loads of global memory are fine. How do the lanes read b_tile?",
-        (
-            "Each lane reads b_tile[tx][k] from another row, and a row has 32 words. In which "
-            "banks are these words?"
-        ),
+        "Each lane reads b_tile[tx][k] from another row, and a row has 32 words. In which "
+        "banks are these words?",
         "If a row has an odd number of words, the words of a column are in 32 different banks.",
     ),
     _exercise(
@@ -458,10 +450,8 @@ _EXERCISES: tuple[Exercise, ...] = (
         "transposes a tile of 32 x 32 elements through shared memory, without padding.",
         "one block of 32 x 32 threads",
         (demand.CONFLICTS, *demand.GOOD, demand.no_padding(4096)),
-        (
-            "All elements of a column are in one bank. Store the elements of each row in another "
-            "order."
-        ),
+        "All elements of a column are in one bank. Store the elements of each row in another "
+        "order.",
         "Store element (r, c) in column c ^ r.",
     ),
     _exercise(
@@ -470,10 +460,8 @@ _EXERCISES: tuple[Exercise, ...] = (
         "mirrors an image: out[r, c] = image[r, cols - 1 - c].",
         "blocks of 16 x 16 threads; the grid has as many blocks along x as along y",
         (*demand.GOOD, *demand.ONCE),
-        (
-            "The reverse order costs nothing. But are neighbouring lanes in neighbouring columns, "
-            "or in neighbouring rows?"
-        ),
+        "The reverse order costs nothing. But are neighbouring lanes in neighbouring columns, "
+        "or in neighbouring rows?",
         "Let threadIdx.x count columns.",
     ),
     _exercise(
@@ -554,15 +542,11 @@ _EXERCISES: tuple[Exercise, ...] = (
         "multiplies two square matrices; each thread computes 16 elements.",
         _BLOCKS_OF_64,
         (demand.shared_words(0.41), demand.loads_of_tiles(1.05), demand.sectors("load", 4.5)),
-        (
-            "For each k, a thread loads 16 words of a and 1 word of b. How many words would a "
-            "square tile need?"
-        ),
+        "For each k, a thread loads 16 words of a and 1 word of b. How many words would a "
+        "square tile need?",
         "With 4 x 4 elements a thread needs 4 words of a and 4 of b for 16 multiply-adds.",
-        (
-            "A block has 16 x 16 register tiles of 4 x 4 elements. Thread t computes tile (t / "
-            "16, t % 16)."
-        ),
+        "A block has 16 x 16 register tiles of 4 x 4 elements. Thread t computes tile (t / "
+        "16, t % 16).",
     ),
     _exercise(
         7,
@@ -570,18 +554,14 @@ _EXERCISES: tuple[Exercise, ...] = (
         "multiplies two square matrices; the tile of a is stored transposed.",
         _BLOCKS_OF_64,
         (demand.CONFLICTS, demand.loads_of_tiles(1.05), demand.sectors("load", 4.5)),
-        (
-            "For which k and which rows do the 32 lanes of a warp store elements, and in which "
-            "banks are these?"
-        ),
+        "For which k and which rows do the 32 lanes of a warp store elements, and in which "
+        "banks are these?",
         (
             "Lane l stores the element with k = l % 16 of row r + l / 16. If a row of the tile "
             "has L words, this element is in bank (L * k + r + l / 16) mod 32."
         ),
-        (
-            "Choose an L of 64 or more, so that the banks L * k and L * k + 1 (mod 32) are all "
-            "different for k = 0 to 15."
-        ),
+        "Choose an L of 64 or more, so that the banks L * k and L * k + 1 (mod 32) are all "
+        "different for k = 0 to 15.",
     ),
     _exercise(
         8,
@@ -605,10 +585,8 @@ _EXERCISES: tuple[Exercise, ...] = (
     _exercise(
         8,
         _smooth,
-        (
-            "writes the mean of each element and its 8 neighbours on both sides. Beyond the ends, "
-            "the first or the last element is repeated."
-        ),
+        "writes the mean of each element and its 8 neighbours on both sides. Beyond the ends, "
+        "the first or the last element is repeated.",
         "one thread per element, blocks of 256",
         (
             demand.repeats("load", "requests", 1.5),
@@ -618,10 +596,8 @@ _EXERCISES: tuple[Exercise, ...] = (
         ),
         "How often is each element loaded?",
         "Neighbouring threads want nearly the same 17 elements.",
-        (
-            "A block needs 256 elements, and 8 more at each end. Load each of them once, into "
-            "shared memory."
-        ),
+        "A block needs 256 elements, and 8 more at each end. Load each of them once, into "
+        "shared memory.",
     ),
     _exercise(
         9,
@@ -648,9 +624,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         "8 blocks of 256 threads",
         (demand.ATOMICS, demand.repeats("load", "requests", 1.25)),
         "How many atomics of global memory does each element cost?",
-        (
-            "Count in 64 integers of shared memory. Set them to 0, wait, count, wait, and add "
-            "them to counts."
-        ),
+        "Count in 64 integers of shared memory. Set them to 0, wait, count, wait, and add "
+        "them to counts.",
     ),
 )
