@@ -282,7 +282,7 @@ def test_profiles_report_the_modelled_values():
     assert p.metrics()["l1tex__t_sector_hit_rate.pct"] == pytest.approx(700 / 9)
     assert p.metrics()["dram__bytes_read.sum"] == a.nbytes
     for text in (" ".join(p.to_text().split()), p.to_html()):
-        assert "Modelled" in text
+        assert "(modelled), bound by" in text
         assert "DRAM: 262 kB read" in text
         assert p.modelled.why in " ".join(text.split())
     assert p.to_dict()["modelled"]["bound"] == p.modelled.bound

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce.launch.modelled import BOUNDS
 from coalesce.profiling.hardware import metrics
 
 KERNELS = r"""
@@ -98,6 +99,32 @@ def test_the_line_with_most_idle_lanes_is_named():
     assert worst.lanes == 1
     assert f"are in line {worst.number}" in p.verdict[0]
     assert p.lines()[0].lanes > 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "bound", "line", "following"),
+    [
+        ("naive", "data", "sum += a[", "requests"),
+        ("coalesced", "requests", "sum += a[", "latency"),
+        ("thread_per_row", "data", "sum += ", "latency"),
+    ],
+)
+def test_the_report_opens_with_the_limit(variant, bound, line, following):
+    a = np.ones((256, 256), np.float32)
+    operation = "row_sums" if variant == "thread_per_row" else "matmul"
+    p = coalesce.profile(operation, *[a] * (1 + (operation == "matmul")), variant=variant)
+    m = p.modelled
+    first, second = sorted(m.cycles, key=m.cycles.get)[:-3:-1]
+    assert (m.bound, first, second) == (bound, bound, following)
+    number = next(i for i, t in enumerate(p.source.splitlines(), 1) if line in t)
+    said = (
+        f"of it is in line {number}. The next limit, at {m.cycles[second] / m.cycles[first]:.0%} "
+        f"of this time, is {BOUNDS[following]}."
+    )
+    text = " ".join(str(p).split())
+    assert said in text
+    assert text.index(said) < text.index(p.verdict[0])
+    assert said in p.to_html()
 
 
 @pytest.mark.parametrize(("block", "room"), [(256, 8 * 132), (32, 32 * 132), (1024, 2 * 132)])

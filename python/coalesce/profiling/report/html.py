@@ -38,7 +38,12 @@ _PICTURES = 3
 
 def report(profile: ProfileData) -> Markup:
     """Return the report as a part of an HTML page."""
-    parts = [_header(profile), _findings(profile), _totals(profile), _modelled(profile)]
+    parts = [_header(profile)]
+    if profile.modelled is not None:
+        parts.append(_paragraph("Time", profile_text.time(profile, profile.modelled)))
+    parts += [_findings(profile), _totals(profile)]
+    if (estimates := profile_text.caches(profile)) is not None:
+        parts.append(_paragraph("Caches", estimates))
     parts.append(_listing(profile))
     parts.append(_pictures(profile))
     parts += [tag("div", note, FAINT) for note in profile_text.notes(profile)]
@@ -82,18 +87,16 @@ def _totals(profile: ProfileData) -> Markup:
     return table(rows)
 
 
-def _modelled(profile: ProfileData) -> str:
-    estimates = profile_text.modelled(profile)
-    if estimates is None:
-        return ""
-    return tag("div", [tag("b", "Modelled"), " ", estimates], "margin:8px 0;white-space:normal")
+def _paragraph(head: str, text: str) -> Markup:
+    return tag("div", [tag("b", head), " ", text], "margin:8px 0;white-space:normal")
 
 
 def _pictures(profile: ProfileData) -> Markup:
     """Draw one warp of each of the accesses that waste the most."""
     worst = [a for a in profile.accesses() if wasteful(a) and a.example is not None]
-    # There is no picture for local memory, where each thread has its own addresses.
-    worst = [a for a in worst if a.space != "local"]
+    # There is no picture for constant memory, and for local memory, where each thread has its own
+    # addresses.
+    worst = [a for a in worst if a.pattern is not None]
     worst = sorted(worst, key=lambda a: -a.excess)[:_PICTURES]
     parts = []
     for i, access in enumerate(worst):

@@ -1,4 +1,4 @@
-"""Shows a profile as text: the verdict, then the source lines that access memory, with their costs.
+"""Shows a profile as text: what limits the time, the verdict, and the lines that access memory.
 
 The text has 80 to 100 columns. It can be read without colours, because marks and bars show the same
 as the colours.
@@ -15,9 +15,9 @@ from rich.text import Text
 
 from coalesce._core import model
 from coalesce.common.timing import milliseconds
-from coalesce.launch.modelled import of_bytes
+from coalesce.launch.modelled import Modelled, of_bytes
 from coalesce.profiling.rows.accesses import Access, Line, number
-from coalesce.profiling.sentences import verdict
+from coalesce.profiling.sentences import limit, verdict
 from coalesce.profiling.sentences.advice import remarks, wasteful, with_sentences
 from coalesce.render import tables
 
@@ -38,17 +38,17 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     yield Text(launch(profile), FAINT)
     yield Text()
     accesses = profile.accesses()
+    if profile.modelled is not None:
+        yield from _paragraph("Time", time(profile, profile.modelled), width)
+        yield Text()
     for finding in verdict.verdict(profile.lines(), profile.block):
         yield from _finding(finding, width)
     if accesses:
         yield Text()
         yield _totals(profile, width)
-    if (estimates := modelled(profile)) is not None:
+    if (estimates := caches(profile)) is not None:
         yield Text()
-        head = "Modelled  "
-        for part in textwrap.wrap(estimates, width - len(head)):
-            yield Text(head, BOLD).append(part, "not bold")
-            head = " " * len(head)
+        yield from _paragraph("Caches", estimates, width)
     names = max((len(a.name) for a in accesses), default=0)
     for line in profile.lines():
         if line.accesses:
@@ -135,24 +135,27 @@ def exactness(profile: ProfileData) -> list[str]:
     return sentences
 
 
-def modelled(profile: ProfileData) -> str | None:
-    """Return sentences about the estimates of the models: the time, the caches and DRAM.
+def time(profile: ProfileData, m: Modelled) -> str:
+    """Return sentences about the modelled time: what limits it, and where."""
+    text = f"{milliseconds(m.ms)} (modelled), {m.why}{_tags_per_request(profile)}."
+    return " ".join([text, *limit.sentences(m, profile.lines())])
 
-    Return None if nothing was modelled.
+
+def caches(profile: ProfileData) -> str | None:
+    """Return sentences about the caches and DRAM, as the models estimate them.
+
+    Return None if nothing was modelled, or if the kernel does not access memory.
     """
     m = profile.modelled
-    if m is None:
+    if m is None or not profile.accesses():
         return None
-    text = f"{milliseconds(m.ms)}, {m.why}{_tags_per_request(profile)}."
     if m.caches is None:
-        return text + " The caches were not modelled; pass caches=True to model them."
-    if not profile.accesses():
-        return text
+        return "not modelled; pass caches=True to model them."
     c = m.caches
     hits = m.metrics()["l1tex__t_sector_hit_rate.pct"] / 100
     read, written = (of_bytes(model.SECTOR_BYTES * c[name]) for name in ("l2_reads", "l2_writes"))
-    text += (
-        f" L1 hits: {percent(hits)} of the sectors. L2: {read} read, {written} written, "
+    text = (
+        f"(modelled) L1 hits: {percent(hits)} of the sectors. L2: {read} read, {written} written, "
         f"{percent(m.metrics()['lts__t_sector_hit_rate.pct'] / 100)} hits. "
         f"DRAM: {of_bytes(c['dram_read_bytes'])} read, "
         f"{of_bytes(c['dram_written_bytes'])} written. "
@@ -162,6 +165,13 @@ def modelled(profile: ProfileData) -> str | None:
     if m.share is not None and m.share < 1:
         text += f" The caches were modelled for the first {percent(m.share)} of the blocks."
     return text
+
+
+def _paragraph(head: str, text: str, width: int) -> Iterator[Text]:
+    head = f"{head:<8}"
+    for part in textwrap.wrap(text, width - len(head)):
+        yield Text(head, BOLD).append(part, "not bold")
+        head = " " * len(head)
 
 
 def _tags_per_request(profile: ProfileData) -> str:
