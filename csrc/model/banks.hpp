@@ -51,38 +51,9 @@ inline sim::LaneMask group_mask(int group, int lanes) {
 }
 
 // Returns the largest number of distinct words that any bank delivers to the lanes of `mask`.
-inline uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
-    const int words_per_lane = groups_of(e.bytes);
-    // The distinct words of each bank. Bank b has load[b] words, in the first entries of its
-    // column.
-    uint32_t served[sim::warp_size * 4][banks];
-    uint8_t load[banks] = {};
-    uint8_t most = 0;
-    sim::for_each_lane(mask, [&](int lane) {
-        const uint32_t first = uint32_t(e.address(lane) / word_bytes);
-        for (uint32_t word = first; word < first + uint32_t(words_per_lane); ++word) {
-            const uint32_t bank = word % banks;
-            int n = 0;
-            while (n < load[bank] && served[n][bank] != word) ++n;
-            if (n < load[bank]) continue;
-            served[n][bank] = word;
-            most = std::max(most, ++load[bank]);
-        }
-    });
-    return most;
-}
-
+uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask);
 // Returns the largest number of lanes of `mask` that access the same bank.
-inline uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask) {
-    uint8_t load[banks] = {};
-    uint8_t most = 0;
-    sim::for_each_lane(mask, [&](int lane) {
-        const uint64_t first = e.address(lane) / word_bytes;
-        for (int k = 0; k < groups_of(e.bytes); ++k)
-            most = std::max(most, ++load[(first + uint64_t(k)) % banks]);
-    });
-    return most;
-}
+uint32_t most_lanes(const sim::MemoryEvent& e, sim::LaneMask mask);
 
 // Returns the sum of `cost` over the groups of lanes. cost(event, mask) returns the cost of the
 // lanes of `mask`.

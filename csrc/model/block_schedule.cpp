@@ -46,8 +46,7 @@ void BlockSchedule::start(uint64_t block, std::shared_ptr<const ReplayedBlock> f
     double late = drift * resident_ * std::sqrt(round) * at_random(block);
     if (block < first_round_) late *= std::sqrt(1 + left_out_);
     Multiprocessor& on = running_[places_.front()];
-    auto turns = filtered->turns ? std::make_unique<Turns>(*filtered->turns) : nullptr;
-    on.blocks.push_back({std::move(filtered), std::move(origins), std::move(turns)});
+    on.blocks.push_back({std::move(filtered), std::move(origins)});
     on.times.push_back(-late);
     on.events.push_back(on.blocks.back().next_event());
     on.all_started = false;
@@ -111,7 +110,6 @@ void BlockSchedule::run(uint32_t multiprocessor) {
         if (!has_ended(i)) continue;
         const auto at = ptrdiff_t(i);
         ended_.push_back({here.times[i] - here.events[i], multiprocessor});
-        if (sample_.counts_first_reads()) count_first_reads(here.blocks[i]);
         slice_.ended.push_back(std::move(here.blocks[i].filtered));
         here.blocks.erase(here.blocks.begin() + at);
         here.times.erase(here.times.begin() + at);
@@ -120,31 +118,11 @@ void BlockSchedule::run(uint32_t multiprocessor) {
     }
 }
 
-// Passes all requests of a block that has ended to the sample.
-void BlockSchedule::count_first_reads(const Running& r) {
-    const ReplayedBlock& block = *r.filtered;
-    const auto origin_of = [&](uint64_t line) { return r.origins[line >> line_region_bits]; };
-    if (!block.sectors && std::exchange(block.has_ended, true)) {
-        BlockSectorList list;
-        for (const Traffic& t : block.traffic)
-            for (uint32_t n = 0; n < t.count; ++n) list.add(t.kind, t.line_at(n), t.sectors);
-        block.sectors = list.get();
-    }
-    if (block.sectors) {
-        for (const BlockSectors& s : *block.sectors)
-            sample_.count_first_reads(s, origin_of(s.first));
-    } else {
-        for (const Traffic& t : block.traffic) sample_.count_first_reads(t, origin_of(t.line));
-    }
-}
-
 template <class Handle>
 void BlockSchedule::Running::take(uint64_t before, Handle&& handle) {
-    if (turns) return turns->take(before, handle);
     const std::span<const Traffic> left = std::span(filtered->traffic).subspan(next);
     size_t count = 0;
-    for (; count < left.size() && left[count].time < before; ++count)
-        handle(left[count], left[count].time);
+    for (; count < left.size() && left[count].time < before; ++count) handle(left[count]);
     next += count;
     // The requests of different blocks are stored far apart in the host's memory. So the requests
     // for the next slice are prefetched. The next slice probably needs as many of them as this one.
@@ -158,15 +136,14 @@ void BlockSchedule::Running::take(uint64_t before, Handle&& handle) {
 void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step,
                                   double end) {
     const auto gpc = uint8_t(gpu_.gpc_of(multiprocessor));
-    L2Sample::Batch batch(sample_, [&](const Traffic& t, uint64_t line, uint32_t time,
-                                       bool repeats) {
-        // As in L1Replay::replay(), push_back() would make the host wait.
+    L2Sample::Batch batch(sample_, [&](const Traffic& t, uint64_t line) {
+        // As in L1Replay::send(), push_back() would make the host wait.
         slice_.requests.emplace_back() = {
-            line, (double(time) - start) / step, t.pc, repeats, gpc, t.kind, t.sectors, t.whole};
+            line, (double(t.time) - start) / step, t.pc, gpc, t.kind, t.sectors, t.whole};
     });
     const uint64_t* const origins = r.origins.data();
-    r.take(uint64_t(std::ceil(end)), [&](const Traffic& t, uint32_t time) {  // `end` > 0
-        batch.add(t, origins[t.line >> line_region_bits], time);
+    r.take(uint64_t(std::ceil(end)), [&](const Traffic& t) {  // `end` > 0
+        batch.add(t, origins[t.line >> line_region_bits]);
     });
     sectors_ += batch.end();
 }

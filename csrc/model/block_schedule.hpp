@@ -25,15 +25,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "model/caches/caches.hpp"
+#include "model/caches/cache_counts.hpp"
 #include "model/caches/kept_memory.hpp"
 #include "model/caches/l2_sample.hpp"
-#include "model/turns.hpp"
+#include "model/caches/traffic.hpp"
 
 namespace coalesce::model {
 
@@ -45,12 +44,6 @@ inline constexpr uint32_t line_region_bits = 37;
 struct ReplayedBlock {
     CacheCounts counts;
     std::vector<Traffic, KeptPages<Traffic>> traffic;
-    // The sectors of all requests. If it is null, BlockSchedule makes the list as soon as two
-    // blocks with these requests have ended. (Blocks are const because threads share them. But only
-    // one thread at a time runs the schedule.)
-    mutable std::shared_ptr<const std::vector<BlockSectors>> sectors;
-    mutable bool has_ended = false;  // a block with these requests has ended
-    std::optional<Turns> turns;  // computes the requests to L2, if they are not stored in `traffic`
     uint32_t cycles = 0;
     uint64_t lines = 0;       // lines that were looked up in L1
     uint64_t lines_sent = 0;  // requests to L2, one for each line
@@ -87,19 +80,15 @@ class BlockSchedule {
     struct Running {
         std::shared_ptr<const ReplayedBlock> filtered;
         std::vector<uint64_t> origins;
-        std::unique_ptr<Turns> turns;  // null if the requests are in `filtered->traffic`
-        size_t next = 0;               // the next request in `filtered->traffic`
+        size_t next = 0;  // the next request in `filtered->traffic`
 
-        [[nodiscard]] bool has_request() const {
-            return turns ? turns->has_request() : next < filtered->traffic.size();
-        }
+        [[nodiscard]] bool has_request() const { return next < filtered->traffic.size(); }
         // Returns the time of the next request. If there is none, returns the time at which the
         // block ends.
         [[nodiscard]] double next_event() const {
-            if (!has_request()) return double(filtered->cycles);
-            return double(turns ? turns->time() : filtered->traffic[next].time);
+            return double(has_request() ? filtered->traffic[next].time : filtered->cycles);
         }
-        // Calls handle(request, time) for the next requests, up to the time `before`.
+        // Calls handle(request) for the next requests, up to the time `before`.
         template <class Handle>
         void take(uint64_t before, Handle&& handle);
     };
@@ -118,7 +107,6 @@ class BlockSchedule {
         uint32_t multiprocessor;
     };
     void run(uint32_t multiprocessor);
-    void count_first_reads(const Running& r);
     void send_requests(Running& r, uint32_t multiprocessor, double start, double step, double end);
 
     const Gpu& gpu_;

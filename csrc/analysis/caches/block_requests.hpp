@@ -5,18 +5,19 @@
 // has ended, L1Replay (l1_replay.hpp) replays the requests.
 //
 // Most blocks of a grid make the same requests as an earlier block, but in another part of each
-// array. For example, wherever the earlier block requests the address x in an array, the later
-// block requests x + 4096. Therefore addresses are recorded relative to the first address that the
-// block accesses in the same array. While a block runs, its requests are compared with those of an
-// earlier block. As long as they are equal, nothing is recorded. If all are equal, the replay of
-// the earlier block is used for this block, too.
+// array. Therefore addresses are recorded relative to the first line that the block accesses in the
+// same array. If the relative requests of two blocks are equal, one replay of L1 serves both.
+//
+// EXAMPLE
+// A block first loads 32 floats from address 70000 on, and then 32 floats from address 70128 on.
+// The first line begins at 69888. So the relative addresses are 112 and 240 (and, in the record,
+// the middle of a region is added). A block that loads from 74096 and from 74224 on has the same
+// relative addresses, because its first line begins at 73984.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <vector>
 
 #include "model/block_schedule.hpp"
@@ -26,7 +27,6 @@
 namespace coalesce::analysis {
 
 struct L1Result;      // l1_replay.hpp
-class OnceReplay;     // once_replay.hpp
 struct ReplayMemory;  // l1_replay.hpp
 
 // The properties of an instruction that the replay needs.
@@ -46,16 +46,22 @@ inline constexpr uint32_t region_bits = model::line_region_bits + 7;
 static_assert(model::line_bytes == 1 << 7);
 inline constexpr uint64_t middle_of_region = uint64_t{1} << (region_bits - 1);
 
-// The form of a regular request. It selects the code that replays the request. The form is
-// determined when the request is recorded, because then the host predicts the branches well: a warp
-// often repeats a sequence of forms. In the replay, the requests of different warps are mixed, so
-// the host would often predict these branches wrongly.
+// The form of a regular request. If it is not `other`, L1 needs one cycle for each line.
 enum class RequestForm : uint8_t {
     other,
     one_address,    // the same address for all lanes
     line_per_lane,  // the stride is a multiple of the size of a line
     whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
 };
+
+[[nodiscard]] inline RequestForm form_of(uint64_t first, int32_t stride, uint32_t bytes) {
+    constexpr auto line_bytes = int32_t{model::line_bytes};
+    if (stride == 0) return RequestForm::one_address;
+    if (stride % line_bytes == 0) return RequestForm::line_per_lane;
+    const bool whole = stride == int32_t(bytes) && first % model::line_bytes == 0 &&
+                       bytes * sim::warp_size >= model::line_bytes;
+    return whole ? RequestForm::whole_lines : RequestForm::other;
+}
 
 // A recorded memory instruction of one warp, or a pause.
 struct MemoryRequest {
@@ -85,21 +91,14 @@ struct RecordedBlock {
     void clear();
     // The number of requests of all warps.
     [[nodiscard]] size_t size() const;
-    [[nodiscard]] bool has_same_requests(const RecordedBlock& other) const {
-        return requests == other.requests && addresses == other.addresses;
-    }
+    [[nodiscard]] bool has_same_requests(const RecordedBlock& other) const;
 
-    uint64_t number = 0;                               // the linear number of the block
     std::vector<std::vector<MemoryRequest>> requests;  // by warp
     std::vector<uint64_t> addresses;                   // relative addresses of scattered requests
-    bool is_candidate = false;                         // other blocks are compared with this one
+    bool is_kept = false;                              // other blocks are compared with this one
     // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
     // with its lock.
     std::array<std::shared_ptr<const L1Result>, variants> results;
-    // The result of OnceReplay::of(), if it is known. If a thread needs it while another one
-    // computes it, the mutex makes the thread wait.
-    std::optional<std::shared_ptr<const OnceReplay>> once;
-    std::mutex once_mutex;
 };
 
 // Remembers how many L1 cycles a request with a constant stride takes. Requests take equally long
@@ -142,10 +141,8 @@ class BlockRequests {
     BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes);
     ~BlockRequests();
 
-    // Earlier blocks, with which others are compared.
-    using Candidates = std::vector<std::shared_ptr<RecordedBlock>>;
-    // Prepares for the block with this linear number. It is compared with the last candidate first.
-    void start(uint64_t number, Candidates candidates);
+    // Prepares for the next block.
+    void start();
 
     // Adds an access. For an access to shared memory, only the number of wavefronts is kept.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
@@ -154,26 +151,25 @@ class BlockRequests {
         if (e.space == ptx::Space::shared) return;
         own.add_repeated_wavefronts(warp);
         if (e.shape == sim::Shape::scattered ||
-            !is_expected(own, e.pc, sim::lane_stride(e), e.first))
-            add(warp, e);
+            !add_regular(own, e.pc, sim::lane_stride(e), e.first))
+            add(own, *warp.block, e);
     }
     // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
     void add(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
              uint64_t first) {
         OfWarp& own = warps_[warp.index];
         own.add_repeated_wavefronts(warp);
-        if (!is_expected(own, op.pc, stride, first)) add_words(warp, op, access, stride, first);
+        if (!add_regular(own, op.pc, stride, first))
+            add(own, *warp.block,
+                sim::event_of_words(op, ptx::Space::global, access, stride, first));
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
         warps_[warp.index].operations += operations;
     }
 
-    // Call this when the block has ended. Returns its requests: those of a candidate if they are
-    // equal.
-    [[nodiscard]] std::shared_ptr<RecordedBlock> finish();
-    // Returns true if finish() has returned a candidate.
-    [[nodiscard]] bool is_as_expected() const { return expected_ != nullptr; }
+    // The requests of the block.
+    [[nodiscard]] const std::shared_ptr<RecordedBlock>& get() const { return own_; }
     // For each region of relative addresses: the difference between an address and the relative
     // address. Region 0 (local memory) has the difference 0.
     [[nodiscard]] const std::vector<uint64_t>& origins() const { return origins_; }
@@ -189,9 +185,7 @@ class BlockRequests {
 
   private:
     struct OfWarp {
-        // The next request that is expected and the end of the expected requests. Both are null if
-        // the block is not compared.
-        const MemoryRequest *next = nullptr, *end = nullptr;
+        std::vector<MemoryRequest>* requests = nullptr;
         uint64_t wavefronts = 0;           // wavefronts of shared memory since the last request
         uint64_t repeated_wavefronts = 0;  // those of the warp that have been added to `wavefronts`
         uint64_t operations = 0;
@@ -201,24 +195,12 @@ class BlockRequests {
             wavefronts += warp.repeated_wavefronts - repeated_wavefronts;
             repeated_wavefronts = warp.repeated_wavefronts;
         }
-
-        // Returns the next request that is expected. Before it, a pause may be expected, of as many
-        // cycles as this warp has just paused. Returns null if another pause or no request is
-        // expected.
-        [[nodiscard]] const MemoryRequest* expected() const {
-            const MemoryRequest* request = next;
-            if (wavefronts && (request == end || request->pc != MemoryRequest::pause ||
-                               request++->first != wavefronts))
-                return nullptr;
-            return request == end ? nullptr : request;
-        }
-        // Proceeds to the request after `request`, which expected() has returned.
-        void proceed(const MemoryRequest* request) {
-            next = request + 1;
+        void record(MemoryRequest r) {
+            if (wavefronts) requests->push_back({wavefronts, 0, MemoryRequest::pause, 0, 0});
             wavefronts = 0;
+            requests->push_back(r);
         }
     };
-    static constexpr int requests_ahead = 24;  // requests that are prefetched
     // The array that an instruction accessed last, and the difference between an address in this
     // array and the relative address.
     struct Origin {
@@ -226,47 +208,31 @@ class BlockRequests {
         [[nodiscard]] bool has(uint64_t address) const { return address - begin < bytes; }
     };
 
-    // Returns true if an access with a constant stride is the next request that is expected, and
-    // proceeds to the request after it. This is a short way for the most frequent accesses: the
-    // instruction accesses the same array as before. For all others it returns false, and add()
-    // compares them.
-    [[nodiscard]] bool is_expected(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) {
-        const MemoryRequest* const request = own.expected();
-        if (!request || request->pc != pc || request->scattered) return false;
+    // Records an access with a constant stride. This is a short way for the most frequent accesses:
+    // the instruction accesses the same array as before. For all others it returns false.
+    bool add_regular(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) {
         const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
         const Origin& origin = origin_of_[pc];
-        if (request->stride != stride || first - origin.difference != request->first ||
-            !origin.has(first) || !origin.has(last))
-            return false;
-        // Each warp has a list of its own, and the warps take turns. So the host itself would not
-        // prefetch the next requests.
-        __builtin_prefetch(request + requests_ahead);
-        if (request->form == uint32_t(RequestForm::other)) add_cycles(*request, first);
-        own.proceed(request);
+        if (stride != int32_t(stride) || !origin.has(first) || !origin.has(last)) return false;
+        add_regular(own, pc, int32_t(stride), first, first - origin.difference);
         return true;
     }
-    void add(const sim::Warp& warp, const sim::MemoryEvent& e);
-    void add_words(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
-                   uint64_t first);
     // Requests are passed by value, in registers. If they were passed by reference, the host would
     // have to wait until the members, which are stored one by one, can be loaded together.
-    [[nodiscard]] MemoryRequest regular(const sim::Block& block, const sim::MemoryEvent& e,
-                                        int64_t stride);
-    [[nodiscard]] MemoryRequest scattered(const sim::Block& block, const sim::MemoryEvent& e);
-    [[nodiscard]] bool is_expected(OfWarp& own, MemoryRequest r);
-    void record(uint32_t warp, MemoryRequest r);
-    void expect(std::shared_ptr<RecordedBlock> candidate);
-    [[nodiscard]] bool begins_as_expected(const RecordedBlock& candidate) const;
-    template <class Suits>
-    bool choose_another(Suits&& suits);
-    void stop_comparing();
+    void add_regular(OfWarp& own, uint32_t pc, int32_t stride, uint64_t first, uint64_t relative) {
+        const RequestForm form = form_of(relative, stride, sites_[pc].bytes);
+        if (form == RequestForm::other) add_cycles(pc, stride, first);
+        own.record({relative, stride, pc, uint32_t(form), 0});
+    }
+    void add(OfWarp& own, const sim::Block& block, const sim::MemoryEvent& e);
+    void add_scattered(OfWarp& own, const sim::Block& block, const sim::MemoryEvent& e);
     // Adds the L1 cycles of a regular request whose form is `other`. `first` is the address of its
     // first lane. If a request needs the same banks in each of its lines, each cycle can serve only
     // one line. The replay counts the cycles of these requests.
-    void add_cycles(const MemoryRequest& r, uint64_t first) {
-        const CacheSite& site = sites_[r.pc];
+    void add_cycles(uint32_t pc, int32_t stride, uint64_t first) {
+        const CacheSite& site = sites_[pc];
         if (!site.local)
-            cycles_[r.pc] += cycles_by_stride_.of(first, r.stride, sim::warp_size, site.bytes);
+            cycles_[pc] += cycles_by_stride_.of(first, stride, sim::warp_size, site.bytes);
     }
     void add_cycles(const sim::MemoryEvent& e);
     [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
@@ -276,16 +242,11 @@ class BlockRequests {
 
     const std::vector<CacheSite>& sites_;
     std::vector<OfWarp> warps_;
-    Candidates candidates_;  // those that have not been chosen yet
-    // All requests so far are equal to those of this block. Null if no candidate is like this
-    // block.
-    std::shared_ptr<RecordedBlock> expected_;
-    std::shared_ptr<RecordedBlock> own_;  // the requests of this block, if none is expected
+    std::shared_ptr<RecordedBlock> own_;
     std::vector<uint64_t> origins_;
     std::vector<uint64_t> arrays_;   // for each region: the address of its array
     std::vector<Origin> origin_of_;  // by instruction
     std::vector<uint64_t> cycles_;
-    uint64_t addresses_[sim::warp_size];  // relative addresses of a scattered request, packed
     CyclesByStride cycles_by_stride_;
     std::unique_ptr<ReplayMemory> memory_;
 };

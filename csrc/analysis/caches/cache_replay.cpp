@@ -4,7 +4,6 @@
 
 #include "analysis/caches/l1_replay.hpp"
 #include "analysis/caches/l2_replay.hpp"
-#include "analysis/caches/once_replay.hpp"
 #include "analysis/caches/request_lines.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
@@ -35,15 +34,11 @@ constexpr uint64_t local_base = uint64_t{1} << 52;
 
 // The largest number of blocks with which other blocks are compared. More of them are kept if they
 // are small, that is, if they have at most `small_block` requests. Blocks are no longer compared if
-// the requests of more than `enough_failures` blocks differ from those of all candidates, and such
+// the requests of more than `enough_failures` blocks differ from those of all kept blocks, and such
 // blocks are the majority.
-constexpr size_t max_candidates = 8, max_small_candidates = 32;
+constexpr size_t max_blocks = 8, max_small_blocks = 32;
 constexpr size_t small_block = 4096;
-constexpr uint64_t enough_failures = 2 * max_small_candidates;
-
-// Blocks whose numbers differ by a multiple of this number often make the same requests. For
-// example, if each block writes one word, these blocks write to the same place in a line.
-constexpr uint64_t period = model::line_bytes / sizeof(uint32_t);
+constexpr uint64_t enough_failures = 2 * max_small_blocks;
 
 }  // namespace
 
@@ -94,11 +89,7 @@ std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block,
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return nullptr;
     if (!spare) spare = std::make_unique<BlockRequests>(sites_, block.warp_count, share_bytes_);
-    BlockRequests::Candidates candidates = candidates_;
-    const auto alike = std::ranges::find_if(
-        candidates, [&](const auto& c) { return (block.linear - c->number) % period == 0; });
-    if (alike != candidates.end()) std::swap(*alike, candidates.back());
-    spare->start(block.linear, std::move(candidates));
+    spare->start();
     return spare;
 }
 
@@ -118,46 +109,37 @@ void CacheReplay::end(const sim::Block& block, BlockRequests& requests) {
 std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
                                                     BlockRequests& requests) {
     const auto variant = uint32_t(block.linear % RecordedBlock::variants);
-    std::shared_ptr<RecordedBlock> recorded = requests.finish();
+    std::shared_ptr<RecordedBlock> recorded = requests.get();
+    std::vector<std::shared_ptr<RecordedBlock>> known;
     {
         const std::lock_guard lock(mutex_);
-        bool as_expected = requests.is_as_expected();
-        if (!as_expected) {
-            // Perhaps another thread has recorded the same requests in the meantime.
-            const auto same = std::ranges::find_if(
-                candidates_, [&](const auto& c) { return c->has_same_requests(*recorded); });
-            as_expected = same != candidates_.end();
-            if (as_expected) recorded = *same;
-        }
-        ++(as_expected ? as_expected_ : not_as_expected_);
-        if (not_as_expected_ >= enough_failures + as_expected_)
-            candidates_.clear();
-        else if (!as_expected && !has_atomics_)
-            add_candidate(recorded);
+        known = known_;
+    }
+    const auto is_like = [&](const auto& other) { return recorded->has_same_requests(*other); };
+    const auto same = std::ranges::find_if(known, is_like);
+    const bool equal = same != known.end();
+    if (equal) recorded = *same;
+    {
+        const std::lock_guard lock(mutex_);
+        ++(equal ? equal_ : different_);
+        if (different_ >= enough_failures + equal_)
+            known_.clear();
+        else if (!equal && !has_atomics_)
+            keep_to_compare(recorded);
         if (recorded->results[variant]) return recorded->results[variant];
     }
-    auto result = std::make_shared<const L1Result>(replay(*recorded, requests, variant));
+    L1Replay replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
+                    variant, has_barriers_);
+    auto result = std::make_shared<const L1Result>(replay.run());
     const std::lock_guard lock(mutex_);
     return recorded->results[variant] = std::move(result);
 }
 
-void CacheReplay::add_candidate(const std::shared_ptr<RecordedBlock>& recorded) {
-    const size_t most = recorded->size() <= small_block ? max_small_candidates : max_candidates;
-    while (candidates_.size() >= most) candidates_.erase(candidates_.begin());
-    recorded->is_candidate = true;
-    candidates_.push_back(recorded);
-}
-
-L1Result CacheReplay::replay(RecordedBlock& recorded, BlockRequests& requests, uint32_t variant) {
-    {
-        const std::lock_guard lock(recorded.once_mutex);
-        if (!recorded.once)
-            recorded.once = OnceReplay::of(recorded, sites_, requests.origins().size());
-    }
-    if (*recorded.once) return (*recorded.once)->run(variant, has_barriers_);
-    return L1Replay(recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
-                    variant, has_barriers_)
-        .run();
+void CacheReplay::keep_to_compare(const std::shared_ptr<RecordedBlock>& recorded) {
+    const size_t most = recorded->size() <= small_block ? max_small_blocks : max_blocks;
+    while (known_.size() >= most) known_.erase(known_.begin());
+    recorded->is_kept = true;
+    known_.push_back(recorded);
 }
 
 // Keeps the result of a block's L1 replay. Returns true if so much is kept that the caller should
@@ -170,8 +152,7 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
     std::vector<uint64_t> origins = requests.origins();
     origins[0] = local_base + block.linear % first_round_ * block.warp_count * local_of_warp;
     for (uint64_t region = 0; region < origins.size(); ++region) {
-        const uint64_t shift = region < result->shifts.size() ? result->shifts[region] : 0;
-        const uint64_t origin = origins[region] - shift;
+        const uint64_t origin = origins[region] - result->shifts[region];
         origins[region] = uint64_t(int64_t(origin) / int64_t{model::line_bytes});
     }
     const std::lock_guard lock(mutex_);

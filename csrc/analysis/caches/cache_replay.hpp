@@ -20,7 +20,7 @@
 // set compete with each other. So these sets get exactly the requests that they would get without
 // sampling. The counts of L2 are estimated from the sample. Two counts do not depend on the size of
 // L2, and include all requests. They are the requested sectors, and the sectors that must be read
-// from DRAM at least once (model/caches/unlimited_cache.hpp).
+// from DRAM at least once (model/caches/first_reads.hpp).
 //
 // If replaying the whole grid would take too long, only its first blocks are replayed. Their number
 // is at least twice the number of blocks that the GPU holds at once. The blocks that are not
@@ -70,9 +70,7 @@ class CacheReplay {
     void decide();
     [[nodiscard]] std::shared_ptr<const L1Result> replay(const sim::Block& block,
                                                          BlockRequests& requests);
-    [[nodiscard]] L1Result replay(RecordedBlock& recorded, BlockRequests& requests,
-                                  uint32_t variant);
-    void add_candidate(const std::shared_ptr<RecordedBlock>& recorded);
+    void keep_to_compare(const std::shared_ptr<RecordedBlock>& recorded);
     [[nodiscard]] bool keep(const sim::Block& block, const BlockRequests& requests,
                             std::shared_ptr<const L1Result> result);
     void advance(bool ended);
@@ -101,10 +99,10 @@ class CacheReplay {
         std::vector<uint64_t> origins;
     };
     std::map<uint64_t, Waiting> waiting_;
-    // The requests with which those of the next blocks are compared. Empty if there are none yet,
-    // or if the comparisons have failed too often.
-    BlockRequests::Candidates candidates_;
-    uint64_t as_expected_ = 0, not_as_expected_ = 0;  // numbers of blocks
+    // The last blocks with different requests, with which the next blocks are compared. Empty if
+    // there are none yet, or if the comparisons have failed too often.
+    std::vector<std::shared_ptr<RecordedBlock>> known_;
+    uint64_t equal_ = 0, different_ = 0;  // numbers of blocks
     size_t waiting_requests_ = 0;  // the number of elements of ReplayedBlock::traffic in `waiting_`
     std::vector<Misses> misses_;   // misses, by instruction
     std::vector<uint64_t> cycles_;  // BlockRequests::cycles(), summed over the blocks

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "model/atomics.hpp"
@@ -39,8 +40,6 @@ std::vector<uint64_t> shifts_of(size_t regions, uint32_t variant) {
     return shifts;
 }
 
-}  // namespace
-
 // In a round of the replay, each warp replays one request. If the kernel has no barriers, each warp
 // first waits for fewer than 64 rounds. The number is pseudo-random and depends only on the variant
 // and the warp, so every run is the same. The limit of 64 was fitted to the kernels naive_2d and
@@ -51,14 +50,15 @@ uint32_t idle_rounds(uint32_t variant, uint32_t warp) {
     return uint32_t(scramble(uint64_t{variant} * 64 + warp + 1) * most >> 32);
 }
 
-// Returns the address by which a regular load is found among the remembered loads. Usually this is
-// the address of its first lane. If the lanes access the same sectors in every line, the result is
-// the start of the first line. The offset in the line is not needed then, because the accessed
-// sectors are compared, too.
-inline uint64_t L1Replay::start_of(const MemoryRequest& r) {
-    const bool other = r.form == uint32_t(RequestForm::other);
-    return r.first & ~uint64_t(other ? 0 : model::line_bytes - 1);
+// Returns those of the elements that have requests. `misses` has an element for each instruction.
+std::vector<MissesOf> with_requests(const std::vector<Misses>& misses) {
+    std::vector<MissesOf> found;
+    for (uint32_t pc = 0; pc < misses.size(); ++pc)
+        if (misses[pc].requests) found.push_back({pc, misses[pc]});
+    return found;
 }
+
+}  // namespace
 
 void Misses::add(const Misses& other) {
     requests += other.requests;
@@ -69,11 +69,32 @@ void Misses::add(const Misses& other) {
     cycles += other.cycles;
 }
 
-std::vector<MissesOf> with_requests(const std::vector<Misses>& misses) {
-    std::vector<MissesOf> found;
-    for (uint32_t pc = 0; pc < misses.size(); ++pc)
-        if (misses[pc].requests) found.push_back({pc, misses[pc]});
-    return found;
+void ApartLoad::start(const MemoryRequest& r) {
+    first = r.first;
+    stride = r.stride;
+    std::array<uint8_t, sim::warp_size> of_lane;
+    for (int lane = 0; lane < sim::warp_size; ++lane)
+        of_lane[size_t(lane)] =
+            uint8_t((uint32_t(first) + uint32_t(lane) * uint32_t(stride)) % model::sector_bytes);
+    std::memcpy(in_sector.data(), of_lane.data(), sizeof in_sector);
+}
+
+// Adds `distance`, which is between -32 and 32, to all addresses. Returns the lanes that then
+// access another sector than before. The 32 lanes are computed as the bytes of four numbers.
+sim::LaneMask ApartLoad::move(int distance) {
+    constexpr uint64_t ones = 0x0101010101010101;
+    static_assert(model::sector_bytes == 32);
+    first += uint64_t(int64_t{distance});
+    sim::LaneMask moved = 0;
+    for (size_t n = 0; n < in_sector.size(); ++n) {
+        const uint64_t sum = in_sector[n] + uint64_t(distance + 32) * ones;
+        in_sector[n] = sum & 31 * ones;
+        const uint64_t other = (sum ^ 32 * ones) & 96 * ones;  // the bits 5 and 6 were 1 and 0
+        // The multiplication collects the lowest bits of all bytes in the highest byte.
+        const uint64_t lowest = (other >> 5 | other >> 6) & ones;
+        moved |= sim::LaneMask(lowest * 0x0102040810204080 >> 56) << 8 * n;
+    }
+    return moved;
 }
 
 // L1 merges some partial writes before they go to L2. A partial write may be merged if the same
@@ -136,7 +157,7 @@ L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
                    const std::vector<uint64_t>& origins, uint32_t variant, bool has_barriers)
     : block_(block),
       memory_(memory),
-      cache_(memory_.l1),
+      l1_(memory_.l1),
       sites_(sites),
       misses_(sites.size()),
       atomics_(atomics),
@@ -144,10 +165,9 @@ L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
       lines_of_(block, sites, shifts_of(origins.size(), variant)),
       variant_(variant),
       has_barriers_(has_barriers),
-      keeps_a_request_(cache_.lines().lines() >= 8 * sim::warp_size),
-      unwritten_(block.requests.size()),
-      recent_(block.requests.size(), memory_.patterns.data()) {
-    cache_.clear();
+      unwritten_(block.requests.size()) {
+    l1_.clear();
+    memory_.apart.assign(strides * block.requests.size(), {});
     result_.traffic.reserve(memory_.traffic);
 }
 
@@ -155,111 +175,176 @@ L1Replay::~L1Replay() = default;
 
 L1Result L1Replay::run() {
     const size_t warps = block_.requests.size();
-    std::vector<size_t> next(warps);
-    std::vector<uint32_t> idle(warps);  // rounds that a warp waits before its first request
-    if (!has_barriers_)
-        for (uint32_t warp = 0; warp < warps; ++warp) idle[warp] = idle_rounds(variant_, warp);
+    struct Turn {
+        const MemoryRequest *next, *end;
+        uint32_t idle;  // rounds that the warp waits before its first request
+    };
+    std::vector<Turn> turns;
+    for (uint32_t warp = 0; warp < warps; ++warp) {
+        const std::vector<MemoryRequest>& own = block_.requests[warp];
+        turns.push_back(
+            {own.data(), own.data() + own.size(), has_barriers_ ? 0 : idle_rounds(variant_, warp)});
+    }
     for (bool any = true; any;) {
         any = false;
         for (uint32_t warp = 0; warp < warps; ++warp) {
-            const std::vector<MemoryRequest>& own = block_.requests[warp];
-            if (next[warp] == own.size()) continue;
+            Turn& turn = turns[warp];
+            if (turn.next == turn.end) continue;
             any = true;
-            if (idle[warp] && idle[warp]--) continue;
-            const MemoryRequest* const request = &own[next[warp]++];
+            if (turn.idle && turn.idle--) continue;
+            const MemoryRequest* const request = turn.next++;
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(request + requests_ahead);
-            const MemoryRequest r = lines_of_.shifted(*request);
-            if (r.pc == MemoryRequest::pause)
-                result_.cycles += uint32_t(r.first);
-            else if (!replay_simple(r))
-                replay(warp, r);
+            if (request->pc == MemoryRequest::pause)
+                result_.cycles += uint32_t(request->first);
+            else
+                replay(warp, lines_of_.shifted(*request));
         }
     }
     memory_.traffic = result_.traffic.size();
-    result_.counts = cache_.counts();
+    result_.counts.l1_load_hits = result_.counts.l1_loads - fetched_;
+    for (const Misses& m : misses_) result_.lines_sent += m.lines;
     return {std::make_shared<const ReplayedBlock>(std::move(result_)), lines_of_.shifts(),
             with_requests(misses_)};
 }
 
-// Replays the simple requests, and returns false for all others. The simple ones are a load with
-// AlikeLines, and a load that was replayed before and whose lines are still in L1.
-inline bool L1Replay::replay_simple(const MemoryRequest& r) {
-    if (last_lines_ && r.first == last_.first && r.stride == last_.stride && r.pc == last_.pc &&
-        !r.scattered) {
-        cache_.load_again(last_sectors_);
-        ++misses_[r.pc].requests;
-        misses_[r.pc].cycles += last_cycles_;
-        result_.cycles += last_lines_;
-        return true;
-    }
+inline void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
     const CacheSite site = sites_[r.pc];
-    if (r.scattered || site.local || site.effect != Effect::load) return false;
-    const AlikeLines alike = alike_lines(r, site.bytes);
-    const uint64_t first = start_of(r);
-    Pattern& p = pattern_of(first, r.stride);
-    // With `&` instead of `&&`, the compiler needs only one branch.
-    const bool known = (p.first == first) & (p.stride == r.stride) & (p.bytes == site.bytes) &
-                       !(alike.first.sectors & ~p.sectors) & cache_.lines().is_intact(p.lines);
-    if (!known && !(alike.count && find(r, alike, p))) {
-        if (alike.count) load(r, alike, p);
-        return alike.count != 0;
-    }
-    use(r, p, alike.count ? p.lines.count * model::sectors_in(alike.first.sectors) : p.loaded);
-    return true;
+    missed_ = 0;
+    const bool regular = !r.scattered && !site.local && site.effect == Effect::load;
+    if (regular && is_dense(r.stride) && r.stride >= 0)
+        load_dense(r, site);
+    else if (regular && is_apart(r.stride))
+        load_apart(warp, r);
+    else
+        replay_lines(warp, r, site);
 }
 
-// Replays a load of `sectors` sectors, all of which L1 has in the lines of the pattern.
-inline void L1Replay::use(const MemoryRequest& r, Pattern& p, uint64_t sectors) {
-    last_sectors_ = sectors;
-    cache_.load_again(p.lines, last_sectors_);
-    const uint32_t lines = p.lines.count;
-    last_ = r;
-    last_lines_ = keeps_a_request_ ? lines : 0;
-    last_cycles_ = p.cycles;
-    ++misses_[r.pc].requests;
-    misses_[r.pc].cycles += p.cycles;
-    result_.cycles += lines;
+// Replays a load whose lanes touch all sectors of a range of addresses.
+inline void L1Replay::load_dense(const MemoryRequest& r, CacheSite site) {
+    const uint64_t last = r.first + uint64_t(r.stride) * (sim::warp_size - 1) + site.bytes - 1;
+    const uint64_t begin = r.first / model::sector_bytes, after = last / model::sector_bytes + 1;
+    const uint64_t first_line = begin / 4, last_line = (after - 1) / 4;
+    for (uint64_t line = first_line; line <= last_line; ++line)
+        load(r, {line, sectors_of_line(line, begin, after), 0});
+    end(r, uint32_t(last_line - first_line) + 1, after - begin);
+}
+
+// Replays a load in which each lane accesses a line of its own.
+void L1Replay::load_apart(uint32_t warp, const MemoryRequest& r) {
+    const uint32_t hash = uint32_t(r.stride) * 0x9e3779b1u >> 16;
+    ApartLoad& last = memory_.apart[warp * strides + hash % strides];
+    const auto distance = int64_t(r.first - last.first);
+    constexpr auto most = int64_t{model::sector_bytes};
+    sim::LaneMask moved = sim::all_lanes;
+    if (last.stride == r.stride && distance >= -most && distance <= most &&
+        l1_.has_kept(last.before))
+        moved = last.move(int(distance));
+    else
+        last.start(r);
+    const auto address_of = [first = r.first, stride = int64_t{r.stride}](int lane) {
+        return first + uint64_t(lane * stride);
+    };
+    const auto load = [&](int lane) {
+        const uint64_t line = address_of(lane) / model::line_bytes;
+        model::L1Cache::Place& place = last.places[size_t(lane)];
+        if (!l1_.is_at(place, line)) {
+            place = l1_.find(line).place;
+            l1_.use_at(place, l1_.now() + uint64_t(lane) + 1);
+        }
+        const auto sector = uint8_t(1u << address_of(lane) / model::sector_bytes % 4);
+        const uint8_t missing = l1_.fetch(place, sector);
+        if (missing) send({line, missing, 0}, Traffic::Kind::read, r.pc);
+    };
+    const uint64_t before = std::exchange(last.before, l1_.now());
+    sim::for_each_lane(moved, load);
+    // If L1 is tiny, the loads so far may have replaced a line of another lane.
+    if (!l1_.has_kept(before)) [[unlikely]]
+        sim::for_each_lane(~moved, load);
+    l1_.use(last.places);
+    end(r, sim::warp_size, sim::warp_size);
+}
+
+// Replays a request of any kind.
+void L1Replay::replay_lines(uint32_t warp, const MemoryRequest& r, CacheSite site) {
+    LineAccess lines[sim::warp_size];
+    const int n = lines_of_.of(warp, r, lines);
+    uint64_t loaded = 0;
+    for (const LineAccess& a : std::span(lines, size_t(n))) {
+        const bool is_load = site.effect == Effect::load || site.effect == Effect::bypassing_load;
+        if (is_load) loaded += model::sectors_in(a.sectors);
+        switch (site.effect) {
+            case Effect::load:
+                load(r, a);
+                break;
+            case Effect::bypassing_load:
+                send(a, Traffic::Kind::read, r.pc);
+                break;
+            case Effect::store:
+                store(warp, r, a);
+                break;
+            case Effect::atomic:
+                l1_.drop(a.line, a.sectors);
+                send(a, Traffic::Kind::atomic, r.pc);
+                break;
+        }
+    }
+    if (site.effect == Effect::atomic && atomics_) add_atomic(r);
+    end(r, uint32_t(n), loaded);
+}
+
+inline void L1Replay::load(const MemoryRequest& r, const LineAccess& a) {
+    const model::L1Cache::Place place = l1_.find(a.line).place;
+    l1_.use(place);
+    const uint8_t missing = l1_.fetch(place, a.sectors);
+    if (!missing) return;
+    send({a.line, missing, a.whole}, Traffic::Kind::read, r.pc);
+}
+
+void L1Replay::store(uint32_t warp, const MemoryRequest& r, const LineAccess& a) {
+    const model::L1Cache::Found found = l1_.find(a.line);
+    l1_.use(found.place);
+    result_.counts.l1_stores += model::sectors_in(a.sectors);
+    if (found.before) result_.counts.l1_store_hits += model::sectors_in(a.sectors);
+    const uint8_t sectors = unwritten_[warp].left_of(a);
+    if (sectors) send({a.line, sectors, a.whole}, Traffic::Kind::write, r.pc);
+}
+
+// Counts a request of `lines` lines, after they have been replayed. It has loaded `loaded` sectors,
+// or none if it is not a load.
+inline void L1Replay::end(const MemoryRequest& r, uint32_t lines, uint64_t loaded) {
+    result_.counts.l1_loads += loaded;
+    Misses& of_site = misses_[r.pc];
+    ++of_site.requests;
+    if (missed_) {
+        ++of_site.missed;
+        of_site.lines += missed_;
+    }
+    const bool counted = r.scattered || r.form == uint32_t(RequestForm::other);
+    of_site.cycles += !counted || sites_[r.pc].local ? lines : 0;
+    result_.cycles += std::max(1u, lines);
     result_.lines += lines;
 }
 
-// Looks for the lines of a load at the places in L1 where they were found last. Returns true if L1
-// still has all sectors that the load reads.
-bool L1Replay::find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p) {
-    const uint8_t sectors =
-        cache_.lines().find(p.lines, alike.first.line, alike.step, uint32_t(alike.count));
-    if (!sectors) return false;
-    p.first = start_of(r);
-    p.stride = r.stride;
-    p.bytes = sites_[r.pc].bytes;
-    p.sectors = sectors;
-    p.cycles = uint32_t(alike.count);
-    return !(alike.first.sectors & ~sectors);
-}
-
-// The same for a load whose lines are not alike: each lane reads one sector of another line. If
-// this load was not remembered, most of its lines are where the warp has found those of its last
-// load.
-bool L1Replay::find(const MemoryRequest& r, const Pattern& recent, Pattern& p) {
-    if (p.first != start_of(r) || p.stride != r.stride) {
-        cache_.lines().open(p.lines);
-        std::ranges::copy(recent.lines.places, p.lines.places);
-    }
-    const CacheSite site = sites_[r.pc];
-    if (std::abs(r.stride) < int32_t(model::line_bytes) || site.bytes > model::sector_bytes)
-        return false;
-    const auto word_of = [&](uint64_t lane) {
-        const uint64_t address = r.first + uint64_t(int64_t(lane) * r.stride);
-        return address / model::line_bytes << 8 | 1u << (address / model::sector_bytes % 4);
-    };
-    if (!cache_.lines().find(p.lines, sim::warp_size, word_of)) return false;
-    p.first = start_of(r);
-    p.stride = r.stride;
-    p.bytes = site.bytes;
-    p.sectors = 0;
-    p.cycles = 0;
-    p.loaded = sim::warp_size;
-    return true;
+// Sends a request for sectors of a line to L2.
+inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint32_t pc) {
+    if (kind == Traffic::Kind::read) fetched_ += model::sectors_in(a.sectors);
+    if (missed_++ && result_.traffic.back().extend({.line = a.line,
+                                                    .time = result_.cycles,
+                                                    .pc = pc,
+                                                    .kind = kind,
+                                                    .sectors = a.sectors,
+                                                    .whole = a.whole}))
+        return;
+    // The members are written one by one to their final place. If they were written to another
+    // place and then copied from there, the host would have to wait for the writes.
+    Traffic& t = result_.traffic.emplace_back();
+    t.line = a.line;
+    t.time = result_.cycles;
+    t.pc = pc;
+    t.kind = kind;
+    t.sectors = a.sectors;
+    t.whole = a.whole;
 }
 
 // Adds an atomic, with its real addresses.
@@ -274,125 +359,6 @@ void L1Replay::add_atomic(const MemoryRequest& r) {
         addresses[lane] = relative + origins_[relative >> region_bits];
     });
     atomics_->add(mask, sites_[r.pc].adds_floats, [&](int lane) { return addresses[lane]; });
-}
-
-// Replays a load, and remembers it in `p`.
-void L1Replay::load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p) {
-    model::SectoredCache& lines = cache_.lines();
-    lines.open(p.lines);
-    const uint64_t state = lines.state();
-    uint64_t missed = 0;
-    LineAccess a = alike.first;
-    for (int i = 0; i < alike.count; ++i, a.line += alike.step) {
-        const uint8_t sectors = cache_.load(a, p.lines.places[i]);
-        if (sectors) send(a, Traffic::Kind::read, sectors, r.pc, missed++);
-    }
-    const auto count = uint32_t(alike.count);
-    last_ = r;
-    last_lines_ = keeps_a_request_ ? count : 0;
-    last_cycles_ = count;
-    last_sectors_ = count * model::sectors_in(alike.first.sectors);
-    remember(r, alike.first.sectors, p, count, state);
-    add(r, count, missed);
-}
-
-// Sends a request for sectors of a line to L2. `before` is how many requests of the same
-// instruction were sent before.
-inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint8_t sectors, uint32_t pc,
-                           uint64_t before) {
-    if (before && result_.traffic.back().extend({.line = a.line,
-                                                 .time = result_.cycles,
-                                                 .pc = pc,
-                                                 .kind = kind,
-                                                 .sectors = sectors,
-                                                 .whole = a.whole}))
-        return;
-    append(a, kind, sectors, pc);
-}
-
-inline Traffic& L1Replay::append(const LineAccess& a, Traffic::Kind kind, uint8_t sectors,
-                                 uint32_t pc) {
-    // The members are written one by one to their final place. If they were written to another
-    // place and then copied from there, the host would have to wait for the writes.
-    Traffic& t = result_.traffic.emplace_back();
-    t.line = a.line;
-    t.time = result_.cycles;
-    t.pc = pc;
-    t.kind = kind;
-    t.sectors = sectors;
-    t.whole = a.whole;
-    return t;
-}
-
-// Remembers the last load, whose lines are at the places of `p`. L1 had the given state before.
-inline void L1Replay::remember(const MemoryRequest& r, uint8_t sectors, Pattern& p, uint32_t lines,
-                               uint64_t state) {
-    cache_.lines().close(p.lines, lines, state);
-    p.first = start_of(r);
-    p.stride = r.stride;
-    p.bytes = sites_[r.pc].bytes;
-    p.sectors = sectors;
-    p.cycles = last_cycles_;
-    p.loaded = last_sectors_;
-}
-
-// Counts the last request, of which `missed` lines were sent to L2.
-inline void L1Replay::add(const MemoryRequest& r, uint32_t lines, uint64_t missed) {
-    Misses& of_site = misses_[r.pc];
-    ++of_site.requests;
-    of_site.missed += missed != 0;
-    of_site.lines += missed;
-    of_site.cycles += last_cycles_;
-    result_.lines_sent += missed;
-    result_.cycles += std::max(1u, lines);
-    result_.lines += lines;
-}
-
-void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
-    const CacheSite site = sites_[r.pc];
-    const bool regular_load = site.effect == Effect::load && !r.scattered && !site.local;
-    const AlikeLines alike = r.scattered ? AlikeLines{} : alike_lines(r, site.bytes);
-    Pattern& p = pattern_of(start_of(r), r.stride);
-    if (regular_load) {
-        const Pattern& recent = *std::exchange(recent_[warp], &p);
-        if (find(r, recent, p)) return use(r, p, p.loaded);
-    }
-    LineAccess lines[sim::warp_size];
-    const int n = lines_of_.of(warp, r, lines);
-    cache_.lines().open(p.lines);
-    p.bytes = 0;
-    const uint64_t state = cache_.lines().state();
-    const uint64_t loads_before = cache_.counts().l1_loads;
-    uint64_t missed = 0;
-    for (int i = 0; i < n; ++i) {
-        Traffic::Kind kind = Traffic::Kind::read;
-        uint8_t sectors = lines[i].sectors;
-        switch (site.effect) {
-            case Effect::load:
-                sectors = cache_.load(lines[i], p.lines.places[i]);
-                break;
-            case Effect::bypassing_load:
-                sectors = cache_.bypassing_load(lines[i]);
-                break;
-            case Effect::store:
-                cache_.store(lines[i], p.lines.places[i]);
-                kind = Traffic::Kind::write;
-                sectors = unwritten_[warp].left_of(lines[i]);
-                break;
-            case Effect::atomic:
-                cache_.atomic(lines[i]);
-                kind = Traffic::Kind::atomic;
-                break;
-        }
-        if (sectors) send(lines[i], kind, sectors, r.pc, missed++);
-    }
-    if (site.effect == Effect::atomic && atomics_) add_atomic(r);
-    last_ = r;
-    last_lines_ = regular_load && keeps_a_request_ ? uint32_t(n) : 0;
-    last_cycles_ = site.local || alike.count ? uint32_t(n) : 0;
-    last_sectors_ = cache_.counts().l1_loads - loads_before;
-    if (regular_load) remember(r, alike.first.sectors, p, uint32_t(n), state);
-    add(r, uint32_t(n), missed);
 }
 
 }  // namespace coalesce::analysis

@@ -6,13 +6,20 @@
 // memory do not use L1, and only take time. If a kernel has barriers, its warps stay close
 // together. Otherwise each warp starts after a pseudo-random number of rounds.
 //
-// Some blocks request each line only once. They are replayed in a simpler way (once_replay.hpp).
+// A request is split into the lines that it touches (request_lines.hpp), and each line is looked up
+// in L1 (model/caches/l1_cache.hpp). If each lane loads from a line of its own, this takes long.
+// But then most lanes usually load from the same sector as in the last such load of the warp: a
+// loop that walks along 32 rows reads eight neighbouring floats of a row from one sector. If L1 has
+// kept the lines of that load, these sectors are certainly there, and only the other lanes are
+// looked up.
 //
-// Most requests are loads that have been made before: by another warp, or by another copy of the
-// body of an unrolled loop. Such loads are remembered (Pattern). If L1 still has the lines of a
-// remembered load, a repetition is replayed in a few steps, however many lines it has.
+// EXAMPLE
+// Lane i loads the float at the address 1000 + 2052 i. In the next iteration it loads the float at
+// 1004 + 2052 i. The lanes whose first address was the last float of a sector, that is, the lanes
+// 5, 13, 21 and 29, load from another sector than before: 4 look-ups instead of 32.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -21,7 +28,7 @@
 #include "analysis/caches/cache_result.hpp"
 #include "analysis/caches/request_lines.hpp"
 #include "model/block_schedule.hpp"
-#include "model/caches/caches.hpp"
+#include "model/caches/l1_cache.hpp"
 
 namespace coalesce::model {
 class AtomicUnits;
@@ -38,38 +45,33 @@ struct MissesOf {
 struct L1Result {
     // The counts and the requests to L2, with relative addresses (block_requests.hpp).
     std::shared_ptr<const model::ReplayedBlock> filtered;
-    // What the replay has added to the relative addresses, by region. Empty if it is 0.
+    // What the replay has added to the relative addresses, by region.
     std::vector<uint64_t> shifts;
     // Misses of each instruction with requests. The cycles are only those that
     // BlockRequests::cycles leaves out.
     std::vector<MissesOf> misses;
 };
 
-// Returns those of the elements that have requests. `misses` has an element for each instruction.
-[[nodiscard]] std::vector<MissesOf> with_requests(const std::vector<Misses>& misses);
+// A load in which each lane accesses a line of its own, because the addresses of neighbouring lanes
+// are at least a line apart.
+struct ApartLoad {
+    uint64_t first = 0;   // the address of lane 0
+    int32_t stride = 0;   // 0: there was no load
+    uint64_t before = 0;  // L1Cache::now() before the load
+    // The places of each address in its sector. Each lane has a byte.
+    std::array<uint64_t, sim::warp_size / 8> in_sector{};
+    std::array<model::L1Cache::Place, sim::warp_size> places{};
 
-// Returns for how many rounds a warp waits before its first request.
-[[nodiscard]] uint32_t idle_rounds(uint32_t variant, uint32_t warp);
+    void start(const MemoryRequest& r);
+    [[nodiscard]] sim::LaneMask move(int distance);
+};
 
 // Memory that the replay of one block leaves to the replay of the next block.
 struct ReplayMemory {
-    // A regular load that was replayed. Later loads are compared with it. The members that a
-    // comparison reads are in one line of the host's cache.
-    struct alignas(64) Pattern {
-        uint64_t first = 0;
-        int32_t stride = 0;
-        uint8_t bytes = 0;    // 0: nothing is remembered
-        uint8_t sectors = 0;  // the sectors that each line has (AlikeLines)
-        uint32_t cycles = 0;  // L1 cycles of the load, if its lines are alike; otherwise 0
-        uint64_t loaded = 0;  // the number of sectors of all lines
-        model::L1Cache::Group lines;
-    };
-    static constexpr uint32_t max_patterns = 512;
-
     explicit ReplayMemory(uint32_t l1_bytes) : l1(l1_bytes) {}
 
     model::L1Cache l1;
-    std::vector<Pattern> patterns{max_patterns};  // the last load with each hash
+    std::vector<ApartLoad> apart;
     size_t traffic = 0;  // the number of elements of the last block's ReplayedBlock::traffic
 };
 
@@ -86,33 +88,21 @@ class L1Replay {
     [[nodiscard]] L1Result run();
 
   private:
-    using Pattern = ReplayMemory::Pattern;
     using Effect = CacheSite::Effect;
 
-    [[nodiscard]] static uint64_t start_of(const MemoryRequest& r);
-    bool replay_simple(const MemoryRequest& r);
     void replay(uint32_t warp, const MemoryRequest& r);
-    void use(const MemoryRequest& r, Pattern& p, uint64_t sectors);
-    void load(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
-    void send(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors, uint32_t pc,
-              uint64_t before);
-    model::Traffic& append(const model::LineAccess& a, model::Traffic::Kind kind, uint8_t sectors,
-                           uint32_t pc);
-    void remember(const MemoryRequest& r, uint8_t sectors, Pattern& p, uint32_t lines,
-                  uint64_t state);
-    void add(const MemoryRequest& r, uint32_t lines, uint64_t missed);
-    [[nodiscard]] bool find(const MemoryRequest& r, const AlikeLines& alike, Pattern& p);
-    [[nodiscard]] bool find(const MemoryRequest& r, const Pattern& recent, Pattern& p);
-    // Returns the place to remember a load.
-    [[nodiscard]] Pattern& pattern_of(uint64_t first, int32_t stride) {
-        const uint64_t key = (first * 33 + uint32_t(stride)) * 0x9e3779b97f4a7c15;
-        return memory_.patterns[(key >> 32) % ReplayMemory::max_patterns];
-    }
+    void load_dense(const MemoryRequest& r, CacheSite site);
+    void load_apart(uint32_t warp, const MemoryRequest& r);
+    void replay_lines(uint32_t warp, const MemoryRequest& r, CacheSite site);
+    void load(const MemoryRequest& r, const model::LineAccess& a);
+    void store(uint32_t warp, const MemoryRequest& r, const model::LineAccess& a);
+    void send(const model::LineAccess& a, model::Traffic::Kind kind, uint32_t pc);
+    void end(const MemoryRequest& r, uint32_t lines, uint64_t loaded);
     void add_atomic(const MemoryRequest& r);
 
     const RecordedBlock& block_;
     ReplayMemory& memory_;
-    model::L1Cache& cache_;
+    model::L1Cache& l1_;
     const std::vector<CacheSite>& sites_;
     std::vector<Misses> misses_;
     model::AtomicUnits* const atomics_;
@@ -120,21 +110,14 @@ class L1Replay {
     const RequestLines lines_of_;
     const uint32_t variant_;
     const bool has_barriers_;
-    // True if the cache is so large that one line of a request cannot evict another line of the
-    // same request.
-    const bool keeps_a_request_;
     model::ReplayedBlock result_;
+    uint32_t missed_ = 0;   // the lines of the current request that were sent to L2
+    uint64_t fetched_ = 0;  // the sectors of all reads that were sent to L2
 
+    // The last loads of each warp whose lanes access lines of their own, by a hash of the stride.
+    static constexpr uint32_t strides = 4;
     class PartialWrites;
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp
-    // The last load of each warp whose lines were not alike. The next iteration of a loop usually
-    // loads most of these lines again.
-    std::vector<const Pattern*> recent_;
-    // The last request, if it was a regular load. It is kept because the next request often loads
-    // the same lines. If `last_lines_` is 0, the last request was not a regular load.
-    MemoryRequest last_{};
-    uint64_t last_sectors_ = 0;
-    uint32_t last_lines_ = 0, last_cycles_ = 0;
 };
 
 }  // namespace coalesce::analysis

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "analysis/caches/block_requests.hpp"
-#include "model/caches/caches.hpp"
+#include "model/caches/traffic.hpp"
+#include "model/units.hpp"
 
 namespace coalesce::analysis {
 
@@ -14,32 +16,28 @@ namespace coalesce::analysis {
 // block.
 inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
 
-// Describes the `count` lines of a regular request: the first line, and the distance `step` from
-// each line to the next. The lanes access the same sectors in every line. If a request does not
-// have this form, `count` is 0.
-struct AlikeLines {
-    model::LineAccess first;
-    uint64_t step = 0;
-    int count = 0;
-};
+// Returns true if the lanes of a regular request with this stride touch all sectors of a range of
+// addresses.
+[[nodiscard]] inline bool is_dense(int32_t stride) {
+    constexpr auto most = int32_t{model::sector_bytes};
+    return stride >= -most && stride <= most;
+}
+// Returns true if each lane of a regular request with this stride accesses a line of its own.
+[[nodiscard]] inline bool is_apart(int32_t stride) {
+    constexpr auto least = int32_t{model::line_bytes};
+    return stride >= least || stride <= -least;
+}
 
-// Returns the lines of a regular request in which each lane accesses `bytes` bytes. The conditions
-// are written so that the compiler needs no branches on the form. The host would often predict such
-// branches wrongly.
-[[nodiscard]] inline AlikeLines alike_lines(const MemoryRequest& r, uint32_t bytes) {
-    using enum RequestForm;
-    const auto is = [&](RequestForm p) { return r.form == uint32_t(p); };
-    const uint64_t line = r.first / model::line_bytes;
-    const uint32_t sector = 1u << (r.first / model::sector_bytes % 4);
-    const auto whole = uint8_t(is(whole_lines) ? 15 : 0);
-    const auto sectors = uint8_t((is(other) ? 0 : sector) | whole);
-    const int32_t of_whole = int32_t(bytes * sim::warp_size / model::line_bytes);
-    int32_t count = is(whole_lines) ? of_whole : 0;
-    count = is(one_address) ? 1 : count;
-    count = is(line_per_lane) ? sim::warp_size : count;
-    const int64_t step = is(line_per_lane) ? r.stride >> 7 : int64_t{is(whole_lines)};
-    static_assert(model::line_bytes == 1 << 7);
-    return {{line, sectors, whole}, uint64_t(step), count};
+// Returns those of the line's sectors whose numbers are at least `begin` and less than `end`.
+//
+// EXAMPLE
+// Floats from address 208 on, with a stride of 4 bytes: the bytes 208 to 335. They are in the
+// sectors 6 to 10: the sectors 0b1100 of line 1, and 0b0111 of line 2.
+[[nodiscard]] inline uint8_t sectors_of_line(uint64_t line, uint64_t begin, uint64_t end) {
+    const uint64_t first = line * 4;
+    const uint64_t skipped = begin > first ? begin - first : 0;
+    const uint64_t until = end < first + 4 ? end - first : 4;
+    return uint8_t((15u << skipped) & 15 & ~(~0u << until));
 }
 
 // The lines of the requests of one block.

@@ -93,8 +93,7 @@ inline bool AccessCosts::Patterns::has(size_t n, const sim::MemoryEvent& e) cons
            (!e.sources || are_shifted(sim::all_lanes, e.sources, details[n]->sources));
 }
 
-inline size_t AccessCosts::hash_of(const sim::MemoryEvent& e) {
-    if (e.shape != sim::Shape::scattered) return hash_of(place_of(e), uint64_t(e.stride));
+size_t AccessCosts::hash_of_lanes(const sim::MemoryEvent& e) {
     const int first = std::countr_zero(e.mask), last = 31 - std::countl_zero(e.mask);
     const int second = std::countr_zero((e.mask & (e.mask - 1)) | sim::LaneMask{1} << last);
     const uint64_t start = e.addresses[first];
@@ -154,11 +153,16 @@ uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e) {
     // Accesses are compared with remembered ones only where this saves time. It saves time for
     // shared memory, because bank conflicts take long to compute and most accesses repeat. It also
     // saves time for copies, and for strided accesses to global memory. For other accesses, the
-    // comparison would take as long as the computation.
-    if (!copy && e.space != ptx::Space::shared &&
-        (e.space != ptx::Space::global || e.shape == sim::Shape::scattered)) {
+    // comparison would take as long as the computation. Scattered atomics rarely repeat.
+    const bool scattered = e.shape == sim::Shape::scattered;
+    const bool compared = e.space == ptx::Space::shared
+                              ? !(scattered && is_atomic(e))
+                              : e.space == ptx::Space::global && !scattered;
+    if (!copy && !compared) {
+        const uint64_t before = c.wavefronts;
         add(c, e);
-        return 0;
+        if (scattered) repetitions_[e.pc] = {};
+        return uint32_t(c.wavefronts - before);
     }
     if (!repeated_[e.pc]) repeated_[e.pc] = std::make_unique<Patterns>();
     Patterns& patterns = *repeated_[e.pc];
@@ -174,7 +178,6 @@ uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e) {
             add_copy(details.cost, e);
         else
             add(details.cost, e);
-        const bool scattered = e.shape == sim::Shape::scattered;
         if (scattered) std::copy_n(e.addresses, sim::warp_size, details.addresses);
         if (e.sources) std::copy_n(e.sources, sim::warp_size, details.sources);
         repeated = {.stride = e.shape == sim::Shape::strided ? e.stride : 0,

@@ -49,8 +49,8 @@ class AccessCosts {
             return wavefronts;
         }
         // This is a short way for repeated accesses with a constant stride.
-        if (e.shape == sim::Shape::strided && repeated_[e.pc] && !is_copy(e)) {
-            Repeated& known = repeated_[e.pc]->repeated[hash_of(place_of(e), uint64_t(e.stride))];
+        if (e.shape != sim::Shape::scattered && repeated_[e.pc] && !is_copy(e)) {
+            Repeated& known = repeated_[e.pc]->repeated[hash_of(e)];
             if (known.is_like(e)) {
                 ++known.times;
                 describe(e, known);
@@ -177,7 +177,12 @@ class AccessCosts {
     static size_t hash_of(uint64_t place, uint64_t differences) {
         return ((differences << 7 ^ place) * 0x9e3779b97f4a7c15) >> 58;
     }
-    static size_t hash_of(const sim::MemoryEvent& e);
+    static size_t hash_of(const sim::MemoryEvent& e) {
+        return e.shape == sim::Shape::scattered
+                   ? hash_of_lanes(e)
+                   : hash_of(place_of(e), uint64_t(sim::lane_stride(e)));
+    }
+    static size_t hash_of_lanes(const sim::MemoryEvent& e);
     static size_t entry_of(const Patterns& patterns, const sim::MemoryEvent& e, bool& is_known);
 
     uint32_t add_irregular(const sim::MemoryEvent& e);

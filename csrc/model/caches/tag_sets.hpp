@@ -43,49 +43,58 @@ struct L1Cycles {
     uint32_t data = 0;     // wavefronts of data
 };
 
+// The lines of a request, by their sets of tags. A loop over lanes calls add(), so it is inlined.
+class L1Lines {
+  public:
+    // Adds an access to a line, which needs these banks (one bit for each).
+    [[gnu::always_inline]] void add(uint64_t line, uint32_t banks) {
+        // Neighbouring lanes usually access the same line.
+        if (line == latest_) {
+            *banks_of_latest_ |= banks;
+            return;
+        }
+        latest_ = line;
+        const uint32_t set = tag_set(line);
+        auto& lines = lines_[set];
+        const auto hash = uint32_t((line * 0x9e3779b97f4a7c15) >> 56);
+        uint64_t& bits = known_[hash / 64];
+        uint32_t at = bits >> hash % 64 & 1 ? 0 : count_[set];
+        bits |= uint64_t{1} << hash % 64;
+        while (at < count_[set] && lines[at].line != line) ++at;
+        if (at == count_[set]) lines[count_[set]++] = {line, 0};
+        lines[at].banks |= banks;
+        banks_of_latest_ = &lines[at].banks;
+    }
+    [[nodiscard]] L1Cycles cycles() const;
+
+  private:
+    struct Line {
+        uint64_t line;
+        uint32_t banks;
+    };
+    std::array<std::array<Line, sim::warp_size>, tag_sets> lines_;
+    std::array<uint32_t, tag_sets> count_{};
+    // A bit for each hash of the lines so far. Most lines are new, and then need not be compared
+    // with the others.
+    std::array<uint64_t, 4> known_{};
+    uint64_t latest_ = ~uint64_t{0};
+    uint32_t* banks_of_latest_ = nullptr;
+};
+
 // Returns the cycles that L1 needs for a request in which each lane of `mask` accesses `bytes`
 // bytes. `address(lane)` returns the address of a lane.
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
-    struct Line {
-        uint64_t line;
-        uint32_t banks;  // one bit for each bank
-    };
-    std::array<std::array<Line, sim::warp_size>, tag_sets> lines_of_set;
-    std::array<uint32_t, tag_sets> count{};
-    // A bit for each hash of the lines so far. Most lines are new, and then need not be compared
-    // with the others.
-    std::array<uint64_t, 4> known{};
+    L1Lines lines;
+    const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
     sim::for_each_lane(mask, [&](int lane) {
-        const uint64_t a = address(lane), line = a / line_bytes;
-        const uint32_t set = tag_set(line);
-        auto& lines = lines_of_set[set];
-        const auto hash = uint32_t((line * 0x9e3779b97f4a7c15) >> 56);
-        uint64_t& bits = known[hash / 64];
-        uint32_t at = bits >> hash % 64 & 1 ? 0 : count[set];
-        bits |= uint64_t{1} << hash % 64;
-        while (at < count[set] && lines[at].line != line) ++at;
-        if (at == count[set]) lines[count[set]++] = {line, 0};
-        const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
-        lines[at].banks |= words << (a % line_bytes / word_bytes);
+        const uint64_t a = address(lane);
+        lines.add(a / line_bytes, words << (a % line_bytes / word_bytes));
     });
-    L1Cycles total;
-    total.lookups = *std::max_element(count.begin(), count.end());
-    for (uint32_t k = 0; k < total.lookups; ++k) {
-        // by_at_least[n] has one bit for each bank. The bit is set if at least n + 1 of the lines
-        // of this cycle (up to four) need the bank.
-        std::array<uint32_t, tag_sets> by_at_least{};
-        for (uint32_t set = 0; set < tag_sets; ++set) {
-            uint32_t more = k < count[set] ? lines_of_set[set][k].banks : 0;
-            for (uint32_t& banks : by_at_least) {
-                const uint32_t both = banks & more;
-                banks |= more;
-                more = both;
-            }
-        }
-        for (const uint32_t banks : by_at_least) total.data += banks != 0;
-    }
-    return total;
+    return lines.cycles();
 }
+
+// The same for a request for neighbouring bytes, from `begin` to before `end`.
+L1Cycles l1_cycles_of_range(uint64_t begin, uint64_t end);
 
 }  // namespace coalesce::model

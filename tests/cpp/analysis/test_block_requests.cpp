@@ -1,21 +1,22 @@
-// Tests BlockRequests (analysis/caches/block_requests.hpp), which compares the requests of a block
-// with those of an earlier block. Most accesses are compared in a short way, which needs their
-// shape. If the shape is not given, the long way compares the addresses of all lanes. Repeated
-// accesses are not announced as events. All three ways must agree.
+// Tests BlockRequests (analysis/caches/block_requests.hpp), which records the requests of a block.
+// Most accesses are recorded in a short way, which needs their shape. If the shape is not given,
+// the long way compares the addresses of all lanes. Repeated accesses are not announced as events.
+// All three ways must agree.
 //
-// Also tests the replay of such requests (analysis/caches/l1_replay.hpp,
-// analysis/caches/once_replay.hpp).
+// Also compares the replay of such requests (analysis/caches/l1_replay.hpp) with a simple, slow
+// one.
 #include "analysis/caches/block_requests.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <list>
+#include <map>
 #include <memory>
 #include <random>
 
 #include "analysis/caches/l1_replay.hpp"
-#include "analysis/caches/once_replay.hpp"
 
 namespace coalesce::analysis {
 namespace {
@@ -75,14 +76,13 @@ class BlockRequestsTest : public testing::Test {
     }
 
     // Makes the accesses. Only uniform addresses have no long way. Returns the requests.
-    std::shared_ptr<RecordedBlock> run(BlockRequests& requests, const Accesses& accesses,
-                                       BlockRequests::Candidates candidates, Way way) {
+    std::shared_ptr<RecordedBlock> run(BlockRequests& requests, const Accesses& accesses, Way way) {
         std::array<uint16_t, instructions> hints{};
         sim::Block block;
         block.memory = &memory_;
         block.hints = hints.data();
         std::array<sim::Warp, warps> of_block;
-        requests.start(0, std::move(candidates));
+        requests.start();
         for (const Access& a : accesses) {
             sim::Warp& warp = of_block[a.warp];
             warp.block = &block;
@@ -111,46 +111,30 @@ class BlockRequestsTest : public testing::Test {
             }
             requests.add(warp, e, 0);
         }
-        return requests.finish();
+        return requests.get();
     }
 
     // Compares the accesses with those of `earlier`, in all ways. Returns true if they are equal.
     bool equal(const Accesses& earlier, const Accesses& accesses) {
-        BlockRequests requests(sites_, warps, 1 << 14);
-        const auto first = run(requests, earlier, {}, Way::shapes);
-        first->is_candidate = true;
-        const auto second = run(requests, accesses, {first}, Way::shapes);
-        EXPECT_EQ(requests.is_as_expected(), second == first);
-        BlockRequests alone(sites_, warps, 1 << 14);
-        EXPECT_EQ(run(alone, accesses, {}, Way::shapes)->has_same_requests(*first),
-                  requests.is_as_expected());
+        BlockRequests one(sites_, warps, 1 << 14), two(sites_, warps, 1 << 14);
+        const auto first = run(one, earlier, Way::shapes), second = run(two, accesses, Way::shapes);
         for (const Way way : {Way::addresses, Way::repeated}) {
-            BlockRequests others(sites_, warps, 1 << 14);
-            const auto first_other = run(others, earlier, {}, way);
-            EXPECT_EQ(first->requests, first_other->requests);
-            first_other->is_candidate = true;
-            const auto second_other = run(others, accesses, {first_other}, way);
-            EXPECT_EQ(second->requests, second_other->requests);
-            EXPECT_EQ(requests.is_as_expected(), others.is_as_expected());
-            EXPECT_EQ(requests.origins(), others.origins());
-            EXPECT_EQ(requests.cycles(), others.cycles());
+            BlockRequests other(sites_, warps, 1 << 14);
+            EXPECT_TRUE(run(other, earlier, way)->has_same_requests(*first));
+            EXPECT_EQ(one.origins(), other.origins());
+            EXPECT_EQ(one.cycles(), other.cycles());
         }
-        return requests.is_as_expected();
+        return second->has_same_requests(*first);
     }
 
     // Replays the accesses through L1.
-    L1Result replay(const Accesses& accesses, uint32_t variant, bool has_barriers) {
-        BlockRequests requests(sites_, warps, 1 << 14);
-        const auto block = run(requests, accesses, {}, Way::shapes);
-        return L1Replay(*block, requests.memory(), sites_, nullptr, requests.origins(), variant,
+    L1Result replay(const Accesses& accesses, uint32_t l1_bytes) {
+        BlockRequests requests(sites_, warps, l1_bytes);
+        const auto block = run(requests, accesses, Way::shapes);
+        constexpr bool has_barriers = true;
+        return L1Replay(*block, requests.memory(), sites_, nullptr, requests.origins(), 0,
                         has_barriers)
             .run();
-    }
-    // Returns null if a line is requested twice.
-    std::shared_ptr<const OnceReplay> once(const Accesses& accesses) {
-        BlockRequests requests(sites_, warps, 1 << 14);
-        const auto block = run(requests, accesses, {}, Way::shapes);
-        return OnceReplay::of(*block, sites_, requests.origins().size());
     }
 
     std::mt19937_64 random_{3};
@@ -252,56 +236,89 @@ TEST_F(BlockRequestsTest, ARequestThatLeavesItsArrayIsNotEqual) {
     EXPECT_FALSE(equal(earlier, later));
 }
 
-std::vector<uint64_t> numbers_of(const model::CacheCounts& c) {
-    return {c.l1_loads, c.l1_load_hits, c.l1_stores, c.l1_store_hits};
-}
+// A simple, slow L1: each set has a list of lines, the one that was used last first.
+class SlowL1 {
+  public:
+    explicit SlowL1(uint32_t bytes) : sets_(bytes / model::line_bytes / model::L1Cache::ways) {}
 
-// If no line is requested twice, L1 is not modelled. The result must be the same as with the model.
-TEST_F(BlockRequestsTest, ABlockWithoutRepeatedLinesIsReplayedLikeAnyOther) {
-    sites_ = {{CacheSite::Effect::load, 4, false, false},
-              {CacheSite::Effect::store, 4, false, false},
-              {CacheSite::Effect::bypassing_load, 4, false, false}};
-    for (uint32_t n = 0; n < 40; ++n) {
-        Accesses accesses = some(60);
-        uint64_t next = 0;
-        for (Access& a : accesses) {
-            a.event.first = arrays_[a.event.pc % 2] + (next += 16384) + random_() % 8 * 4;
-            if (random_() % 2) a.event.first &= ~uint64_t{127};
+    // Returns the number of sectors that were there.
+    uint64_t load(uint64_t line, uint8_t sectors) {
+        auto& set = lines_[(line * 0x9e3779b97f4a7c15 >> 32) * sets_ >> 32];
+        const auto at = std::ranges::find(set, line, &std::pair<uint64_t, uint8_t>::first);
+        uint8_t there = 0;
+        if (at != set.end()) {
+            there = at->second;
+            set.erase(at);
+        } else if (set.size() == model::L1Cache::ways) {
+            set.pop_back();
         }
-        ASSERT_TRUE(once(accesses));
-        const bool has_barriers = n % 2;
-        const uint32_t variant = n % RecordedBlock::variants;
-        const L1Result quick = once(accesses)->run(variant, has_barriers);
-        const L1Result slow = replay(accesses, variant, has_barriers);
-        const model::ReplayedBlock &one = *quick.filtered, &other = *slow.filtered;
-        EXPECT_EQ(numbers_of(one.counts), numbers_of(other.counts));
-        EXPECT_EQ(one.cycles, other.cycles);
-        EXPECT_EQ(one.lines, other.lines);
-        EXPECT_EQ(one.lines_sent, other.lines_sent);
-        ASSERT_EQ(one.traffic.size(), other.traffic.size());
-        for (size_t i = 0; i < one.traffic.size(); ++i) {
-            const model::Traffic &a = one.traffic[i], &b = other.traffic[i];
-            const uint64_t shift = slow.shifts[b.line >> model::line_region_bits];
-            EXPECT_TRUE(a.line + shift / model::line_bytes == b.line && a.time == b.time &&
-                        a.pc == b.pc && a.step == b.step && a.kind == b.kind &&
-                        a.sectors == b.sectors && a.whole == b.whole && a.count == b.count)
-                << i;
+        set.emplace_front(line, there | sectors);
+        return model::sectors_in(sectors & there);
+    }
+
+  private:
+    uint64_t sets_;
+    std::map<uint64_t, std::list<std::pair<uint64_t, uint8_t>>> lines_;
+};
+
+// Warps walk along rows and columns of arrays, like the loops of kernels, and load from random
+// places. In the largest L1, few lines are evicted. In the others, lines of one request evict each
+// other. The replay looks up first the lanes that use the same sectors as before, and the slow L1
+// looks up the lanes in their order, so a few of these lines differ.
+TEST_F(BlockRequestsTest, LoadsAreReplayedLikeInASlowL1) {
+    constexpr uint32_t large = 1 << 17;
+    for (const uint32_t l1_bytes : {1u << 11, 1u << 14, large}) {
+        uint64_t loads = 0, hits = 0, slow_loads = 0, slow_hits = 0, sent = 0;
+        for (int n = 0; n < 30; ++n) {
+            constexpr std::array<int64_t, 9> strides = {0, 4, 8, -4, 100, 128, 2000, 2052, -2052};
+            Accesses accesses;
+            std::array<uint64_t, warps * instructions> first{};
+            for (uint64_t& each : first) each = 500000 + random_() % 4096 * 4;
+            for (int round = 0; round < 100; ++round) {
+                for (uint32_t warp = 0; warp < warps; ++warp) {
+                    Access a;
+                    a.warp = warp;
+                    a.event = some_event();
+                    a.event.pc = uint32_t(round % int(instructions));
+                    const uint32_t walk = warp * instructions + a.event.pc;
+                    a.event.stride = strides[size_t(n + int(walk)) % strides.size()];
+                    a.event.first = arrays_[a.event.pc % 2] + (first[walk] += n % 4 ? 4 : 96);
+                    if (random_() % 16 == 0) a.event.first += random_() % 1024 * 4;
+                    a.event.shape = a.event.stride == 0   ? Shape::uniform
+                                    : a.event.stride == 4 ? Shape::consecutive
+                                                          : Shape::strided;
+                    accesses.push_back(a);
+                }
+            }
+            const L1Result result = replay(accesses, l1_bytes);
+            BlockRequests requests(sites_, warps, l1_bytes);
+            run(requests, accesses, Way::shapes);
+            SlowL1 slow(l1_bytes);
+            for (const Access& a : accesses) {
+                std::vector<std::pair<uint64_t, uint8_t>> lines;
+                for (int lane = 0; lane < sim::warp_size; ++lane) {
+                    const uint64_t relative =
+                        a.event.address(lane) - requests.origins()[1 + a.event.pc % 2];
+                    const uint64_t address = relative + result.shifts[relative >> region_bits];
+                    const uint64_t line = address / model::line_bytes;
+                    auto at = std::ranges::find(lines, line, &std::pair<uint64_t, uint8_t>::first);
+                    if (at == lines.end()) at = lines.insert(at, {line, 0});
+                    at->second |= uint8_t(1u << address / model::sector_bytes % 4);
+                }
+                for (const auto& [line, sectors] : lines) {
+                    slow_loads += model::sectors_in(sectors);
+                    slow_hits += slow.load(line, sectors);
+                }
+            }
+            loads += result.filtered->counts.l1_loads;
+            hits += result.filtered->counts.l1_load_hits;
+            for (const model::Traffic& t : result.filtered->traffic)
+                sent += t.count * model::sectors_in(t.sectors);
         }
-        ASSERT_EQ(quick.misses.size(), slow.misses.size());
-        for (size_t i = 0; i < quick.misses.size(); ++i) {
-            EXPECT_EQ(quick.misses[i].pc, slow.misses[i].pc);
-            const Misses &a = quick.misses[i].misses, &b = slow.misses[i].misses;
-            EXPECT_TRUE(a.requests == b.requests && a.missed == b.missed && a.lines == b.lines &&
-                        a.cycles == b.cycles);
-        }
-        accesses.push_back(accesses.front());
-        EXPECT_FALSE(once(accesses));
-        accesses.pop_back();
-        sites_[2].effect = CacheSite::Effect::atomic;
-        const bool has_atomic =
-            std::ranges::any_of(accesses, [](const Access& a) { return a.event.pc == 2; });
-        EXPECT_EQ(once(accesses) != nullptr, !has_atomic);
-        sites_[2].effect = CacheSite::Effect::bypassing_load;
+        EXPECT_EQ(loads, slow_loads);
+        EXPECT_EQ(sent, loads - hits);
+        EXPECT_GT(hits, 100u);
+        EXPECT_NEAR(double(hits), double(slow_hits), l1_bytes == large ? 0 : 0.01 * double(loads));
     }
 }
 

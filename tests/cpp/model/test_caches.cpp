@@ -1,14 +1,15 @@
 // Compares the caches with a simple, slow cache (an oracle), and tests properties of L1 and L2.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <list>
 #include <map>
 #include <random>
 #include <set>
 
 #include "analysis/small_gpu.hpp"
-#include "model/caches/caches.hpp"
 #include "model/caches/kept_memory.hpp"
+#include "model/caches/l1_cache.hpp"
 #include "model/caches/l2_sample.hpp"
 #include "model/time.hpp"
 
@@ -44,165 +45,75 @@ struct SlowCache {
 
 constexpr auto ignore = [](const SectoredCache::Line&) {};
 
+// Caches with one set.
 TEST(SectoredCache, AgreesWithALeastRecentlyUsedList) {
     std::mt19937_64 random(1);
-    for (const uint32_t ways : {1u, 4u, 16u}) {
-        SectoredCache cache(ways, ways);
-        SlowCache slow{ways};
-        // The places at which lines were found before. Some are still right, others are outdated.
-        std::map<uint64_t, SectoredCache::Place> places;
-        std::vector<SectoredCache::Line> evicted;
-        for (int n = 0; n < 20000; ++n) {
-            const uint64_t line = random() % (2 * ways + 1);
-            const auto valid = uint8_t(1 + random() % 15);
-            const auto dirty = uint8_t(random() % 4 == 0 ? valid : 0);
-            const auto before = cache.touch(
-                line, valid, dirty, [&](const SectoredCache::Line& l) { evicted.push_back(l); },
-                places[line]);
-            ASSERT_EQ(slow.touch(line, valid, dirty), before.valid);
-            ASSERT_EQ(slow.evicted.size(), evicted.size());
-            if (evicted.empty()) continue;
-            ASSERT_EQ(slow.evicted.back().number, evicted.back().number);
-            ASSERT_EQ(slow.evicted.back().valid, evicted.back().valid);
-            ASSERT_EQ(slow.evicted.back().dirty, evicted.back().dirty);
-        }
+    SectoredCache cache(SectoredCache::ways);
+    SlowCache slow{SectoredCache::ways};
+    // The places at which lines were found before. Some are still right, others are outdated.
+    std::map<uint64_t, SectoredCache::Place> places;
+    std::vector<SectoredCache::Line> evicted;
+    for (int n = 0; n < 20000; ++n) {
+        const uint64_t line = random() % 33;
+        const auto valid = uint8_t(1 + random() % 15);
+        const auto dirty = uint8_t(random() % 4 == 0 ? valid : 0);
+        const auto before = cache.touch(
+            line, valid, dirty, [&](const SectoredCache::Line& l) { evicted.push_back(l); },
+            places[line]);
+        ASSERT_EQ(slow.touch(line, valid, dirty), before.valid);
+        ASSERT_EQ(slow.evicted.size(), evicted.size());
+        if (evicted.empty()) continue;
+        ASSERT_EQ(slow.evicted.back().number, evicted.back().number);
+        ASSERT_EQ(slow.evicted.back().valid, evicted.back().valid);
+        ASSERT_EQ(slow.evicted.back().dirty, evicted.back().dirty);
     }
 }
 
-TEST(LargeSectoredCache, AgreesWithTimedSets) {
-    std::mt19937_64 random(2);
-    constexpr uint64_t lines = 64;
-    SectoredCache plain(lines);
-    LargeSectoredCache quick(lines);
-    for (int n = 0; n < 50000; ++n) {
-        const uint64_t line = random() % 200;
-        const auto valid = uint8_t(random() % 16), dirty = uint8_t(valid & random());
-        if (n % 8 == 0) {
-            plain.drop(line, valid);
-            quick.drop(line, valid);
-            continue;
+TEST(L1Cache, AgreesWithALeastRecentlyUsedList) {
+    std::mt19937_64 random(1);
+    L1Cache cache(L1Cache::ways * line_bytes);
+    SlowCache slow{L1Cache::ways};
+    std::map<uint64_t, uint64_t> used;  // the time of the last use of each line
+    for (int n = 0; n < 20000; ++n) {
+        const uint64_t line = random() % 33;
+        const auto sectors = uint8_t(random() % 16);
+        const L1Cache::Found found = cache.find(line);
+        cache.use(found.place);
+        const auto evicted = slow.evicted.size();
+        const auto here =
+            std::ranges::any_of(slow.lines, [&](const auto& l) { return l.number == line; });
+        ASSERT_EQ(found.before, here);
+        const auto missing = uint8_t(sectors & ~slow.touch(line, sectors, 0));
+        ASSERT_EQ(cache.fetch(found.place, sectors), missing);
+        if (slow.evicted.size() > evicted) {
+            ASSERT_FALSE(cache.has_kept(used[slow.evicted.back().number] - 1));
         }
-        SectoredCache::Line gone[2] = {};
-        const auto before = plain.touch(line, valid, dirty, [&](const auto& l) { gone[0] = l; });
-        const auto same = quick.touch(line, valid, dirty, [&](const auto& l) {
-            gone[1] = {l.number, l.valid, l.dirty, false};
-        });
-        ASSERT_EQ(before.valid, same.valid);
-        ASSERT_EQ(before.dirty, same.dirty);
-        ASSERT_EQ(before.fresh, same.fresh);
-        ASSERT_EQ(gone[0].number, gone[1].number);
-        ASSERT_EQ(gone[0].dirty, gone[1].dirty);
-        ASSERT_EQ(plain.look(line / 2).valid, quick.look(line / 2).valid);
+        used[line] = cache.now();
+        if (random() % 64) continue;
+        cache.drop(line, 0b0101);
+        slow.lines.front().valid &= 0b1010;
+        ASSERT_FALSE(cache.has_kept(cache.now() - 1));
     }
+    cache.clear();
+    EXPECT_TRUE(cache.has_kept(0));
+    EXPECT_FALSE(cache.find(7).before);
 }
 
-TEST(LargeSectoredCache, IsEmptyAtFirst) {
+TEST(SectoredCache, IsEmptyAtFirst) {
     // The second cache gets the memory of the first one.
-    const auto ignore = [](const LargeSectoredCache::Line& line) { ADD_FAILURE() << line.number; };
+    const auto ignore = [](const SectoredCache::Line& line) { ADD_FAILURE() << line.number; };
     for (int n = 0; n < 2; ++n) {
-        LargeSectoredCache cache(1 << 12);
+        SectoredCache cache(1 << 12);
         for (uint64_t line = 0; line < 500; ++line) {
-            const LargeSectoredCache::Place guess = cache.guess(line);
+            const SectoredCache::Place guess = cache.guess(line);
             EXPECT_TRUE(cache.look(line).fresh);
             cache.drop(line, 15);
-            LargeSectoredCache::Place place = guess;
+            SectoredCache::Place place = guess;
             EXPECT_TRUE(cache.touch(line, 15, 15, ignore, place).fresh);
             EXPECT_FALSE(cache.look(line).fresh);
             EXPECT_EQ(cache.guess(line), place);
         }
     }
-}
-
-TEST(SectoredCache, UsingAGroupEqualsSeparateTouches) {
-    std::mt19937_64 random(3);
-    constexpr uint64_t lines = 64;
-    SectoredCache quick(lines), plain(lines);
-    struct Known {
-        uint64_t first = 0, step = 0;
-        uint32_t count = 0;
-        uint8_t sectors = 0;
-        SectoredCache::Group group;
-    };
-    std::vector<Known> known(8);
-    int used = 0, hits = 0, evicted[2] = {};
-    const auto touch_all = [&](Known& k, uint8_t sectors) {
-        const uint64_t state = quick.state();
-        for (uint32_t i = 0; i < k.count; ++i) {
-            SectoredCache::Line gone[2] = {};
-            const uint64_t line = k.first + i * k.step;
-            const auto before = plain.touch(line, sectors, 0, [&](const auto& l) {
-                gone[0] = l;
-                ++evicted[0];
-            });
-            const auto same = quick.touch(
-                line, sectors, 0,
-                [&](const auto& l) {
-                    gone[1] = l;
-                    ++evicted[1];
-                },
-                k.group.places[i]);
-            ASSERT_EQ(before.valid, same.valid);
-            ASSERT_EQ(before.fresh, same.fresh);
-            ASSERT_EQ(gone[0].number, gone[1].number);
-        }
-        quick.close(k.group, k.count, state);
-        k.sectors = sectors;
-    };
-    for (int n = 0; n < 50000; ++n) {
-        Known& k = known[random() % known.size()];
-        const auto sectors = uint8_t(1 + random() % 15);
-        if (random() % 64 == 0) {
-            const uint64_t line = random() % 64;
-            plain.drop(line, sectors);
-            quick.drop(line, sectors);
-        } else if (random() % 32 == 0) {  // the group gets other lines
-            quick.open(k.group);
-            k.first = random() % 64, k.step = 1 + random() % 8;
-            k.count = uint32_t(1 + random() % 12);
-            touch_all(k, sectors);
-        } else if (k.count) {
-            const bool intact = quick.is_intact(k.group) && !(sectors & ~k.sectors);
-            bool all = intact;
-            if (!intact) {
-                const uint8_t there = quick.find(k.group, k.first, k.step, k.count);
-                if (there) k.sectors = there;
-                all = there && !(sectors & ~there);
-                hits += all;
-            }
-            if (all) {
-                ++used;
-                quick.use(k.group);
-                for (uint32_t i = 0; i < k.count; ++i) {
-                    const uint64_t line = k.first + i * k.step;
-                    const auto before = plain.touch(line, sectors, 0, [](const auto&) {});
-                    ASSERT_FALSE(before.fresh);
-                    ASSERT_EQ(before.valid & sectors, sectors);
-                }
-            } else {
-                quick.open(k.group);
-                touch_all(k, sectors);
-            }
-        }
-    }
-    EXPECT_GT(used, 5000);
-    EXPECT_GT(hits, 500);
-    EXPECT_GT(evicted[0], 500);
-    EXPECT_EQ(evicted[0], evicted[1]);
-}
-
-TEST(SectoredCache, ALargerCacheNeverHitsLess) {
-    std::mt19937_64 random(2);
-    std::vector<uint64_t> lines(20000);
-    for (uint64_t& line : lines) line = random() % (1 + random() % 64);
-    uint64_t last = 0;
-    for (const uint32_t ways : {2u, 4u, 8u, 16u, 32u, 64u}) {
-        SectoredCache cache(ways, ways);
-        uint64_t hits = 0;
-        for (const uint64_t line : lines) hits += !cache.touch(line, 1, 0, ignore).fresh;
-        EXPECT_GE(hits, last) << ways;
-        last = hits;
-    }
-    EXPECT_EQ(last, lines.size() - std::set(lines.begin(), lines.end()).size());
 }
 
 TEST(SectoredCache, KeepsLinesThatFit) {
@@ -211,22 +122,6 @@ TEST(SectoredCache, KeepsLinesThatFit) {
     uint64_t kept = 0;
     for (uint64_t line = 0; line < 2048; ++line) kept += cache.look(line * 4096).valid == 15;
     EXPECT_GT(kept, 2048 * 0.98);  // lines at a stride of a power of two are spread over all sets
-}
-
-TEST(L1Cache, StoresAllocateALineWithoutData) {
-    L1Cache cache(1 << 15);
-    EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0011);
-    EXPECT_EQ(cache.load({7, 0b0111, 0}), 0b0100);
-    cache.store({9, 0b1111, 0b1111});
-    cache.store({9, 0b0001, 0b0001});
-    EXPECT_EQ(cache.load({9, 0b0001, 0}), 0b0001);
-    EXPECT_EQ(cache.counts().l1_loads, 6u);
-    EXPECT_EQ(cache.counts().l1_load_hits, 2u);
-    EXPECT_EQ(cache.counts().l1_stores, 5u);
-    EXPECT_EQ(cache.counts().l1_store_hits, 1u);
-    EXPECT_EQ(cache.bypassing_load({7, 0b0001, 0}), 0b0001);
-    cache.atomic({7, 0b0001, 0});
-    EXPECT_EQ(cache.load({7, 0b0011, 0}), 0b0001);
 }
 
 TEST(L2Cache, AgreesWithALeastRecentlyUsedList) {
@@ -317,11 +212,9 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
                 part.handle(kind, a, from);
             }
             const auto add = [&](L2Sample& to, std::vector<uint64_t>& found) {
-                L2Sample::Batch batch(to, [&](const Traffic&, uint64_t line, uint32_t, bool) {
-                    found.push_back(line);
-                });
-                batch.add(t, origin, 0);
-                if (to.counts_first_reads()) to.count_first_reads(t, origin);
+                L2Sample::Batch batch(
+                    to, [&](const Traffic&, uint64_t line) { found.push_back(line); });
+                batch.add(t, origin);
                 return batch.end();
             };
             ASSERT_EQ(add(sample, sampled), t.count * sectors_in(t.sectors));
@@ -342,38 +235,6 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
         expect_near(estimate.l2_hits, exact.l2_hits);
         expect_near(estimate.dram_read_bytes, exact.dram_read_bytes);
         expect_near(estimate.dram_written_bytes, exact.dram_written_bytes);
-    }
-}
-
-TEST(L2Sample, KnowsWhichLinesWereRequestedBefore) {
-    for (const uint32_t exponent : {0u, 2u}) {
-        std::mt19937_64 random(3);
-        L2Sample sample(exponent);
-        std::set<uint64_t> before;
-        bool reads_again = false;
-        for (int n = 0; n < 2000; ++n) {
-            // At first, lines are only written. Later, lines are also read.
-            const auto kind = n < 1000 ? Traffic::Kind::write : Traffic::Kind(random() % 3);
-            const Traffic t{.line = random() % 3000,
-                            .step = -5,
-                            .kind = kind,
-                            .sectors = uint8_t(1 + random() % 15),
-                            .count = uint8_t(1 + random() % 3)};
-            L2Sample::Batch batch(
-                sample, [&](const Traffic& sent, uint64_t line, uint32_t time, bool repeats) {
-                    ASSERT_EQ(&sent, &t);
-                    ASSERT_EQ(time, uint32_t(n));
-                    if (!reads_again || exponent != 0) {
-                        ASSERT_EQ(repeats, before.contains(line)) << n;
-                    }
-                    reads_again |= repeats && kind != Traffic::Kind::write;
-                });
-            batch.add(t, 100, uint32_t(n));
-            batch.end();
-            for (uint32_t nth = 0; nth < t.count; ++nth) before.insert(100 + t.line_at(nth));
-            ASSERT_EQ(sample.reads_again(), reads_again) << n;
-        }
-        EXPECT_TRUE(reads_again);
     }
 }
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <random>
 
 #include "model/block_schedule.hpp"
 #include "model/request_coalescer.hpp"
@@ -68,7 +67,6 @@ TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
             const uint64_t block = r.line / cycles;
             EXPECT_EQ(r.line % cycles, next[block]++);
             EXPECT_LT(r.from, gpu.gpcs());
-            EXPECT_FALSE(r.repeats);
             EXPECT_GE(r.time, before);
             last = std::max(last, r.time);
         }
@@ -93,91 +91,6 @@ TEST(Traffic, JoinsEqualRequestsAtOneDistance) {
     EXPECT_TRUE(extend(80, 7, 0b0011));
     EXPECT_EQ(t.count, 3);
     for (const uint32_t n : {0u, 1u, 2u}) EXPECT_EQ(t.line_at(n), 100 - 10 * n);
-}
-
-// Blocks whose requests are stored, and blocks whose requests are computed when they are sent, must
-// send the same requests at the same times.
-TEST(BlockSchedule, ComputesTheRequestsOfWarpsThatTakeTurns) {
-    std::mt19937 random(5);
-    const auto traffic = std::make_shared<WarpTraffic>();
-    uint32_t cycles = 0;
-    for (const int requests : {200, 0, 350, 1, 90}) {
-        for (int n = 0; n < requests; ++n) {
-            const uint32_t entries = 1 + random() % 3;
-            for (uint32_t left = entries; left > 0; --left)
-                traffic->entries.push_back({.line = traffic->entries.size(),
-                                            .time = left > 1 ? 0 : entries,
-                                            .sectors = 0b1111,
-                                            .count = uint8_t(random() % 4 > 0)});
-            cycles += entries;
-        }
-        traffic->ends.push_back(traffic->entries.size());
-    }
-    for (const std::vector<uint32_t>& starts :
-         {std::vector<uint32_t>{0, 0, 0, 0, 0}, {3, 0, 40, 7, 40}, {500, 0, 0, 900, 0}}) {
-        const auto computed = std::make_shared<ReplayedBlock>();
-        computed->turns.emplace(traffic, starts);
-        computed->cycles = cycles;
-        const auto stored = std::make_shared<ReplayedBlock>();
-        Turns turns(traffic, starts);
-        turns.take(UINT64_MAX, [&](const Traffic& request, uint32_t time) {
-            stored->traffic.emplace_back(request).time = time;
-        });
-        EXPECT_EQ(turns.time(), cycles);
-        stored->cycles = cycles;
-        L2Sample all(0);
-        BlockSchedule one(*find_gpu("h200"), 2, all), other(*find_gpu("h200"), 2, all);
-        for (uint64_t block = 0; block < 140; ++block) {
-            one.start(block, computed);
-            other.start(block, stored);
-        }
-        size_t sent = 0;
-        while (!one.is_empty()) {
-            const auto &a = one.run_slice().requests, &b = other.run_slice().requests;
-            ASSERT_EQ(a.size(), b.size());
-            for (size_t n = 0; n < a.size(); ++n) {
-                EXPECT_EQ(a[n].line, b[n].line);
-                EXPECT_EQ(a[n].from, b[n].from);
-                EXPECT_EQ(a[n].time, b[n].time);
-            }
-            sent += a.size();
-        }
-        EXPECT_TRUE(other.is_empty());
-        EXPECT_EQ(sent, 140 * stored->traffic.size());
-    }
-}
-
-// The first reads of a block are counted from its requests. Those of later blocks with the same
-// requests are counted from a list of their sectors.
-TEST(BlockSchedule, CountsFirstReadsOfEqualBlocks) {
-    std::mt19937 random(7);
-    const auto filtered = std::make_shared<ReplayedBlock>();
-    for (uint32_t time = 0; time < 500; ++time) {
-        // The second array is only read.
-        const uint64_t array = random() % 2;
-        filtered->traffic.push_back({.line = array << line_region_bits | random() % 300,
-                                     .time = time,
-                                     .step = 3,
-                                     .kind = Traffic::Kind(array ? 0 : random() % 3),
-                                     .sectors = uint8_t(random() % 2 ? 0b0011 : 0b1100),
-                                     .count = uint8_t(1 + random() % 3)});
-    }
-    filtered->cycles = 500;
-    L2Sample sample(2), expected(2);
-    BlockSchedule schedule(*find_gpu("h200"), 1, sample);
-    for (uint64_t block = 0; block < 20; ++block) {
-        // In the second array, the lines of neighbouring blocks overlap.
-        const std::vector<uint64_t> origins{
-            777 * block, (1 << 20) + 77 * block - (uint64_t{1} << line_region_bits)};
-        schedule.start(block, filtered, origins);
-        for (const Traffic& t : filtered->traffic)
-            expected.count_first_reads(t, origins[t.line >> line_region_bits]);
-    }
-    while (!schedule.is_empty()) schedule.run_slice();
-    const uint64_t bytes = sample.estimate({}, 0).dram_read_bytes;
-    EXPECT_EQ(bytes, expected.estimate({}, 0).dram_read_bytes);
-    EXPECT_GT(bytes, 20 * 100 * line_bytes);
-    EXPECT_TRUE(filtered->sectors);
 }
 
 TEST(BlockSchedule, LastsAsLongAsL2Needs) {

@@ -1,4 +1,4 @@
-#include "model/caches/caches.hpp"
+#include "model/caches/l2_cache.hpp"
 
 #include <cassert>
 
@@ -24,7 +24,7 @@ L2Cache::L2Cache(const Gpu& gpu, uint32_t sample) : other_(gpu.partitions - 1) {
     partitions_.reserve(gpu.partitions);  // so that the caches, which are large, are not copied
     for (uint32_t n = 0; n < gpu.partitions; ++n)
         partitions_.emplace_back(uint64_t(gpu.l2_mb * 1024 * 1024 / line_bytes) / gpu.partitions,
-                                 ways, sample);
+                                 sample);
 }
 
 uint32_t L2Cache::home_of(uint64_t line) const {
@@ -66,7 +66,7 @@ L2Cache::Guess L2Cache::guess(Traffic::Kind kind, uint64_t line, uint32_t from) 
 
 // Marks the sectors as present in a partition. Returns those that were missing.
 uint8_t L2Cache::look_up(uint32_t partition, uint64_t line, uint8_t sectors, Place& place) {
-    const auto evicted = [this](const LargeSectoredCache::Line& gone) {
+    const auto evicted = [this](const SectoredCache::Line& gone) {
         counts_.dram_written_bytes += sector_bytes * sectors_in(gone.dirty);
     };
     const uint8_t there = partitions_[partition].touch(line, sectors, 0, evicted, place).valid;
@@ -91,8 +91,7 @@ bool L2Cache::read(const LineAccess& a, uint32_t near, Guess guess) {
     const uint8_t there = partitions_[home].at(guess.home).valid;
     const uint8_t fetched = uint8_t(missing | (half_lines(missing) & ~there));
     if (fetched != missing)  // the lookup has stored the missing sectors
-        partitions_[home].touch(
-            a.line, fetched, 0, [](const LargeSectoredCache::Line&) {}, guess.home);
+        partitions_[home].touch(a.line, fetched, 0, [](const SectoredCache::Line&) {}, guess.home);
     counts_.dram_read_bytes += sector_bytes * sectors_in(fetched);
     return true;
 }
@@ -101,7 +100,7 @@ void L2Cache::write(const LineAccess& a, uint32_t near, Place place) {
     const uint32_t home = home_of(a.line);
     const uint64_t passes = near == home ? 1 : 2;
     if (near != home && copied_.may_have(a.line)) partitions_[near].drop(a.line, a.sectors);
-    const auto evicted = [this](const LargeSectoredCache::Line& gone) {
+    const auto evicted = [this](const SectoredCache::Line& gone) {
         counts_.dram_written_bytes += sector_bytes * sectors_in(gone.dirty);
     };
     partitions_[home].touch(a.line, a.sectors, a.sectors, evicted, place);

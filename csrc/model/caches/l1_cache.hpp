@@ -1,0 +1,136 @@
+// Models the part of a multiprocessor's L1 that one block gets.
+//
+// METHOD
+// L1 has lines of four sectors of 32 bytes, in sets of 16 lines. A hash of the line number selects
+// the set. (Without a hash, lines whose numbers differ by a power of two would fall into few sets.)
+// A line that is requested gets a place in its set. If the set is full, the line that was not used
+// for the longest time loses its place. Loads fetch the sectors that are missing from L2. Stores go
+// to L2 at once. A store gives its line a place, but puts no data there. The counters report a
+// store as a hit if its line already has a place.
+//
+// A table says for each hash of a line number at which place such a line was found last. So most
+// lines are found with one comparison, and not 16.
+//
+// EXAMPLE
+// A load of the sectors 0 and 1 of line 7 finds an empty L1. The line gets a place, and both
+// sectors are fetched: 2 sectors loaded, no hit. A load of the sectors 0, 1 and 2 then finds two of
+// them, and only sector 2 is fetched: 3 sectors loaded, 2 hits.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/units.hpp"
+
+namespace coalesce::model {
+
+class L1Cache {
+  public:
+    using Place = uint32_t;
+    static constexpr uint32_t ways = 16;
+
+    explicit L1Cache(uint32_t bytes)
+        : sets_(std::max(1u, bytes / line_bytes / ways)),
+          lines_(sets_ * ways + 1),
+          latest_(std::bit_ceil(4 * sets_ * ways)) {
+        clear();
+    }
+
+    [[nodiscard]] uint32_t lines() const { return sets_ * ways; }
+    // A place that never has a line. It may be used like any other place.
+    [[nodiscard]] Place nowhere() const { return lines(); }
+
+    // Returns the place of a line, and whether the line had it before. A line without a place gets
+    // one that has no data.
+    struct Found {
+        Place place;
+        bool before;
+    };
+    Found find(uint64_t line) {
+        const uint64_t hash = line * factor;
+        Place& latest = latest_[hash >> shift_];
+        if (is_at(latest, line)) [[likely]]
+            return {latest, true};
+        const Found found = search(line, hash);
+        latest = found.place;
+        return found;
+    }
+    [[nodiscard]] bool is_at(Place place, uint64_t line) const {
+        return lines_[place].word >> 4 == line;
+    }
+
+    // Each use of a line has a time. They count upwards from 1.
+    [[nodiscard]] uint64_t now() const { return now_; }
+    void use(Place place) { lines_[place].used = ++now_; }
+    void use_at(Place place, uint64_t time) { lines_[place].used = time; }
+    // Uses the lines at several places, in this order.
+    void use(std::span<const Place> places) {
+        Line* const lines = lines_.data();
+        uint64_t now = now_;
+        for (const Place place : places) lines[place].used = ++now;
+        now_ = now;
+    }
+    // Returns true if no line that was used after this time has lost a sector.
+    [[nodiscard]] bool has_kept(uint64_t after) const { return lost_ <= after; }
+
+    // Fetches sectors of the line at a place. Returns those that were missing.
+    uint8_t fetch(Place place, uint8_t sectors) {
+        uint64_t& word = lines_[place].word;
+        const auto missing = uint8_t(sectors & ~word);
+        word |= sectors;
+        return missing;
+    }
+    // Removes sectors of a line.
+    void drop(uint64_t line, uint8_t sectors) {
+        const Place first = first_of_set(line * factor);
+        for (Place place = first; place < first + ways; ++place) {
+            if (!is_at(place, line)) continue;
+            lines_[place].word &= ~uint64_t{sectors};
+            lost_ = now_;
+        }
+    }
+    // Removes all lines, for another block.
+    void clear() {
+        std::ranges::fill(lines_, Line{});
+        std::ranges::fill(latest_, nowhere());
+        now_ = lost_ = 0;
+    }
+
+  private:
+    static constexpr uint64_t factor = 0x9e3779b97f4a7c15;
+
+    struct Line {
+        // The line number, and in the lowest four bits the sectors that are there. No line has this
+        // number at first.
+        uint64_t word = ~uint64_t{15};
+        uint64_t used = 0;  // the time of the last use
+    };
+
+    [[nodiscard]] Place first_of_set(uint64_t hash) const {
+        return Place((hash >> 32) * sets_ >> 32) * ways;
+    }
+    Found search(uint64_t line, uint64_t hash) {
+        const Place first = first_of_set(hash);
+        Place oldest = first;
+        for (Place place = first; place < first + ways; ++place) {
+            if (is_at(place, line)) return {place, true};
+            if (lines_[place].used < lines_[oldest].used) oldest = place;
+        }
+        lost_ = std::max(lost_, lines_[oldest].used);
+        lines_[oldest].word = line << 4;
+        return {oldest, false};
+    }
+
+    const uint32_t sets_;
+    std::vector<Line> lines_;  // by place
+    uint64_t now_ = 0;
+    uint64_t lost_ = 0;  // no line that was used later has lost a sector
+    // For each hash of a line number: where such a line was found last.
+    std::vector<Place> latest_;
+    const uint32_t shift_ = uint32_t(64 - std::countr_zero(latest_.size()));
+};
+
+}  // namespace coalesce::model
