@@ -12,7 +12,7 @@
 # **The question.** The tiled kernel of lesson 3 reaches an eighth of the arithmetic peak of the GPU. What is missing? In
 # this lesson, five more kernels lead step by step to more than half of the peak. We call the kernels the *rungs* of a
 # ladder. Each rung brings one new idea. For each idea, predict how much it gains, count what it costs, and compare with
-# the measured times. ([Lesson 10](10_past_cublas.ipynb) goes on, past NVIDIA's library.)
+# the measured times. ([Lesson 10](10_past_cublas.ipynb) continues, past NVIDIA's library.)
 #
 # **Time:** 70 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
 # You do not need a GPU, because the lesson shows times that were recorded on a GPU. The [glossary](glossary.md)

@@ -45,7 +45,22 @@ CLIPPED = """(() => {
 UNFOLD = "document.querySelectorAll('article details').forEach((d) => { d.open = true; })"
 # How many pictures have less than 0.8 of their size, so that their labels are hard to read.
 SMALL = """(() => [...document.querySelectorAll("svg.coalesce-picture")]
+  .filter((e) => e.getClientRects().length)  // not a hidden frame of a player
   .filter((e) => e.getBoundingClientRect().width < 0.8 * e.viewBox.baseVal.width).length)()"""
+# A player shows one picture: the first one, and after a click on a button the one of that button.
+PLAYERS = """(() => {
+  const wrong = [];
+  for (const player of document.querySelectorAll(".coalesce-player")) {
+    const frames = [...player.querySelector(".frames").children];
+    const shown = () => frames.flatMap((e, i) => (e.getClientRects().length ? [i] : []));
+    const labels = [...player.querySelectorAll("label")];
+    for (const [number, label] of labels.entries()) {
+      if (number) label.click();
+      if (shown().join() !== String(number)) wrong.push(`${label.textContent}: ${shown()}`);
+    }
+  }
+  return wrong;
+})()"""
 PAPER = """(() => {
   const paper = document.querySelector("svg.coalesce-picture rect");
   return paper ? getComputedStyle(paper).fill : "no picture in the page";
@@ -206,6 +221,8 @@ async def look(site: Path, address: str, debugger: str, pictures: Path | None) -
             demand(not clipped, f"{name}, {width} pixels: clipped are {clipped}")
             small = await page.value(SMALL)
             demand(not small, f"{name}, {width} pixels: {small} pictures are drawn too small")
+            wrong_frames = await page.value(PLAYERS)
+            demand(not wrong_frames, f"{name}, {width} pixels: a player shows {wrong_frames}")
             if pictures:
                 shot = await page.call("Page.captureScreenshot", captureBeyondViewport=False)
                 file = pictures / f"{Path(name).stem}_{width}_{scheme}.png"
