@@ -503,7 +503,7 @@ _EXERCISES: tuple[Exercise, ...] = (
         _prefix,
         "computes prefix sums: out[i] is the sum of the elements of its block up to x[i].",
         "one thread per element, blocks of 256",
-        (*demand.ONCE, demand.CONFLICTS),
+        (*demand.ONCE, demand.CONFLICTS, demand.instructions(150)),
         "How often does a block load x[first]? Let each thread load one element to shared memory.",
         "In steps s = 1, 2, 4, ..., let each thread with t >= s add part[t - s] to its own part.",
         "In one step, a thread reads what another thread changes. Read the value, wait, then add.",

@@ -172,6 +172,23 @@ def l1_passes(most: float) -> Demand:
     return Demand(text, judge)
 
 
+def instructions(most: float) -> Demand:
+    """Return a demand: a warp executes at most `most` instructions on average."""
+
+    def judge(profile: Profile, case: Case) -> None:
+        del case
+        warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
+        each = profile.metrics()["smsp__inst_executed.sum"] / warps
+        if each > most:
+            raise AssertionError(
+                f"a warp executes {each:.3g} instructions on average; at most {most:g} are "
+                "allowed\n    Does each thread add all elements before its own? In a few steps, "
+                "the threads\n    can share the sums that others have computed."
+            )
+
+    return Demand(f"a warp executes at most {most:g} instructions on average", judge)
+
+
 def lanes(least: float) -> Demand:
     """Return a demand: on average, at least `least` lanes execute an instruction."""
 

@@ -580,6 +580,22 @@ def test_a_wrong_answer_does_not_pass_and_the_mistake_is_named(name, right, wron
     assert says in " ".join(verdict.text.split()), str(verdict)
 
 
+def test_a_prefix_sum_of_quadratic_work_does_not_pass():
+    quadratic = """
+__global__ void prefix(const float* x, float* out, int n) {
+    __shared__ float part[256];
+    int t = threadIdx.x, i = blockIdx.x * 256 + t;
+    part[t] = i < n ? x[i] : 0;
+    __syncthreads();
+    float sum = 0;
+    for (int j = 0; j <= t; ++j) sum += part[j];
+    if (i < n) out[i] = sum;
+}"""
+    verdict = lessons.exercise("prefix").check(quadratic)
+    assert verdict.stage == "counts"
+    assert "a warp executes 336 instructions on average; at most 150 are allowed" in verdict.text
+
+
 def test_each_failure_leads_to_a_later_hint(monkeypatch):
     monkeypatch.setattr(_exercises, "_failures", {})
     one = lessons.exercise("which_warp")
