@@ -14,7 +14,7 @@
 # ladder. Each rung brings one new idea. For each idea, predict how much it gains, count what it costs, and compare with
 # the measured times. ([Lesson 10](10_past_cublas.ipynb) continues, past NVIDIA's library.)
 #
-# **Time:** 70 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
+# **Time:** 75 minutes. **You need:** lessons [3](03_tiles_and_corner_turning.ipynb) and [5](05_row_and_column_sums.ipynb).
 # You do not need a GPU, because the lesson shows times that were recorded on a GPU. The [glossary](glossary.md)
 # explains the terms.
 
@@ -323,6 +323,59 @@ lessons.predict(
     measured=lambda: gain("blocktiled_1d", "tiled"),
     within=0.15,
     show=lambda: [counted("tiled", "blocktiled_1d"), on_the_gpu("tiled", "blocktiled_1d")],
+)
+
+# %% [markdown]
+# ## What a block occupies
+#
+# Before the next rung, look at what a block needs. When a kernel starts, the GPU gives each multiprocessor as many blocks
+# as fit. When a block ends, the next one takes its place. Blocks are started in any order, and a block never moves. So the
+# same kernel runs on a small GPU and on a large one: the large one only holds more blocks at a time.
+#
+# How many blocks fit depends on four resources of a multiprocessor of an H200:
+#
+# | resource | there are | a block takes |
+# |---|---|---|
+# | registers | 65,536 | the registers of a thread, times its threads |
+# | shared memory | 228 KiB | its shared arrays, and 1 KiB |
+# | warps | 64 | its warps |
+# | blocks | 32 | 1 |
+#
+# The share of the 64 warps that a multiprocessor holds is the **occupancy**. If a thread needs more registers than it may
+# have, the compiler *spills* some of them to local memory, which is a part of DRAM. Then each use costs a load.
+#
+# The elements of a thread are kept in registers. The next kernel, `blocktiled_2d`, has 64 of them. Its threads take 100
+# registers, and its blocks have 256 threads and 9 KiB of shared memory.
+
+# %%
+LIMITS = ("registers", "shared_mem", "warps", "blocks")
+
+
+def fitting(rung):
+    """How many blocks of a rung fit, by each resource (recorded)."""
+    return {name: counters[rung][f"launch__occupancy_limit_{name}"] for name in LIMITS}
+
+
+def occupancy():
+    return compared(
+        {
+            rung: {
+                "registers of a thread": str(counters[rung]["launch__registers_per_thread"]),
+                **{f"blocks by {name}": str(count) for name, count in fitting(rung).items()},
+                "warps, of 64": str(warps(rung)),
+            }
+            for rung in ("tiled", "blocktiled_1d", "blocktiled_2d")
+        },
+        "How many blocks fit on a multiprocessor",
+    )
+
+
+lessons.predict(
+    "warps of 8 x 8",
+    "How many warps of `blocktiled_2d` does a multiprocessor hold?",
+    guess=...,
+    measured=lambda: min(fitting("blocktiled_2d").values()) * 256 / 32,
+    show=occupancy,
 )
 
 # %% [markdown]

@@ -799,6 +799,16 @@ _LESSON_7 = {
             1: "Shared memory was the bound, and this halves its work.",
         },
     ),
+    "warps of 8 x 8": Answer(
+        "A block takes 256 x 100 = 25,600 registers, so two blocks fit into 65,536. These are 16 "
+        "warps: an occupancy of 25 %. The other resources would allow more. With 64 registers per "
+        "thread, `blocktiled_1d` has 32 warps, and `tiled` has all 64.",
+        {
+            64: "The warps would fit, but their registers do not.",
+            20: "Blocks start as a whole: 2.56 blocks are 2.",
+            8: "That is one block. A second one fits.",
+        },
+    ),
     "gain of 8 x 8": Answer(
         "The kernel is hardly faster at all. The words fall 4.5 times, but the passes fall only "
         "by a quarter. A load of `a` reads two rows that are 64 words apart. These words are in "
