@@ -105,6 +105,7 @@ class CheckObserver {
     [[nodiscard]] std::optional<Fault> first_fault() const { return first_fault_; }
 
     [[nodiscard]] Findings& findings() { return findings_; }
+    [[nodiscard]] Touched touched() const { return global_.touched(); }
     // Valid accesses that may be mistakes. They are in a list of their own, so that they do not
     // replace findings.
     [[nodiscard]] Findings& notes() { return notes_; }
@@ -215,6 +216,7 @@ struct Checked {
     uint64_t left_out = 0;  // findings beyond the maximum number of groups
     // The first reason for which the kernel stops in a run without checks.
     std::optional<Fault> fault = {};
+    Touched touched = {};
 };
 [[nodiscard]] Checked run_checked(const sim::Program& program, sim::GridRun launch,
                                   sim::AddressSpace& memory,

@@ -33,4 +33,41 @@ uint32_t GlobalShadow::buffer_of(uint64_t address) const {
     return uint32_t(after - buffers.begin()) - 1;
 }
 
+Touched GlobalShadow::touched() const {
+    Touched all;
+    const uint64_t bytes = uint64_t{1} << granule_bits_;
+    const auto add = [&](Touched::Ranges& ranges, uint64_t address) {
+        if (!ranges.empty() && ranges.back().second == address)
+            ranges.back().second += bytes;
+        else
+            ranges.emplace_back(address, address + bytes);
+    };
+    for (size_t n = 0; n < pages_.size(); ++n) {
+        const uint64_t start = memory_.buffers()[n].address;
+        for (size_t p = 0; p < pages_[n].size(); ++p) {
+            const Cell* const cells = pages_[n][p].get();
+            for (uint64_t i = 0; cells && i < page_cells; ++i) {
+                const uint64_t address = start + ((p * page_cells + i) << granule_bits_);
+                // A plain read beside atomics may belong to a loop with compare-and-swap. So it is
+                // left out.
+                if (cells[i].write.time)
+                    add(all.written, address);
+                else if (cells[i].read[0].time && !cells[i].is(Cell::has_strong))
+                    add(all.read, address);
+            }
+        }
+    }
+    std::vector<uint64_t> strong;
+    for (const auto& [address, location] : locations_) strong.push_back(address);
+    std::sort(strong.begin(), strong.end());
+    for (const uint64_t address : strong) {
+        const Location& l = locations_.at(address);
+        add(!l.write.last.time ? all.strongly_read
+            : l.atomic_write   ? all.atomics
+                               : all.flags,
+            address);
+    }
+    return all;
+}
+
 }  // namespace coalesce::analysis

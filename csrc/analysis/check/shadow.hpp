@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analysis/check/order.hpp"
@@ -63,6 +64,18 @@ struct Location {
     Published published;
 };
 
+// Which bytes of global memory a kernel accessed, as sorted ranges [first, second) of addresses.
+// Bytes that were written are not listed as read.
+struct Touched {
+    using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+    Ranges read, written;
+    // Strong accesses do not race with each other. They are atomics, volatile accesses and similar.
+    // The host may read a flag to learn that the kernel has reached a point: `flags` are bytes that
+    // the kernel wrote last with a volatile or another strong store.
+    Ranges strongly_read, atomics, flags;
+    bool operator==(const Touched&) const = default;
+};
+
 // The cells of one block's shared memory. A host thread uses the same cells for one block after
 // another. Cells with accesses of an earlier block count as empty.
 class SharedShadow {
@@ -103,6 +116,8 @@ class GlobalShadow {
         return locations_[memory_.buffers()[buffer].address + (granule << granule_bits_)];
     }
     [[nodiscard]] const sim::AddressSpace& memory() const { return memory_; }
+    // The accesses of all threads so far. Bytes that were written are not listed as read.
+    [[nodiscard]] Touched touched() const;
 
   private:
     void add_buffers();  // adds the buffers that malloc() has created

@@ -229,13 +229,13 @@ void core::cuMemcpyHtoA_v2(Array to, size_t at, const void* from, size_t bytes) 
     submit(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device), nullptr);
 }
 void core::cuMemcpyHtoAAsync_v2(Array to, size_t at, const void* from, size_t bytes, Stream s) {
-    submit_async(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device), s);
+    submit(array_copy(to, at, nullptr, nullptr, 0, from, bytes, CopyKind::host_to_device), s);
 }
 void core::cuMemcpyAtoH_v2(void* to, Array from, size_t at, size_t bytes) {
     submit(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host), nullptr);
 }
 void core::cuMemcpyAtoHAsync_v2(void* to, Array from, size_t at, size_t bytes, Stream s) {
-    submit_async(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host), s);
+    submit(array_copy(nullptr, 0, to, from, at, nullptr, bytes, CopyKind::device_to_host), s);
 }
 void core::cuMemcpyDtoA_v2(Array to, size_t at, DevicePointer from, size_t bytes) {
     submit(array_copy(to, at, nullptr, nullptr, 0, reinterpret_cast<const void*>(from), bytes,

@@ -43,7 +43,7 @@ namespace {
 
 void copy(void* to, const void* from, size_t bytes, CopyKind kind, Stream s, bool waits) {
     CopyWork c = copy_of(to, from, bytes, kind);
-    waits ? submit(c, s) : submit_async(c, s);
+    waits ? submit(c, s) : submit(c, s);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include <unistd.h>
@@ -35,19 +36,51 @@ void* code_address(const void* context) {
 #endif
 }
 
-// If the host may use this device memory after the next wait, reports the missing wait, and returns
-// true.
-bool is_early(uint64_t address, const void* context) {
+// Whether the instruction that faulted writes. On other processors than x86, this is not known.
+bool writes(const void* context) {
+#if defined(__x86_64__)
+    constexpr greg_t write_bit = 2;
+    return static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & write_bit;
+#else
+    return false;
+#endif
+}
+
+// Lets the host execute one instruction, or all of them until it continues.
+void step([[maybe_unused]] void* context, [[maybe_unused]] bool one) {
+#if defined(__x86_64__)
+    constexpr greg_t trap_flag = 0x100;
+    greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+    flags = one ? flags | trap_flag : flags & ~trap_flag;
+#endif
+}
+
+// Protects the page of host_accesses() again, after one instruction.
+void on_step(int, siginfo_t*, void* context) {
+    step(context, false);
     Runtime& rt = runtime();
-    const auto [early, use] = rt.memory.release_unwaited(address);
-    if (!early) return false;
-    const bool writes = use == Memory::Use::write;
-    rt.report.add_mistake("missing wait",
-                          std::string("the host ") + (writes ? "uses " : "writes to ") +
-                              early->described() + " while a " + (writes ? "kernel or a " : "") +
-                              "copy may still " + (writes ? "use" : "read") +
-                              " it: call cudaDeviceSynchronize() first",
-                          code_address(context));
+    const std::unique_lock guard(rt.lock, std::try_to_lock);
+    if (guard) rt.order.close_pages();  // otherwise, a call of another thread does it
+}
+
+// If the host may use this memory only after a wait, reports the missing wait and returns true. The
+// host then repeats the access, and the next access to the page is seen, too. So many accesses of a
+// program take long. After 100,000 of them, the page stays open until the next call of the API.
+bool is_early(uint64_t address, void* context) {
+    Runtime& rt = runtime();
+    const std::unique_lock guard(rt.lock, std::try_to_lock);
+    if (!guard) return true;  // a call of another thread gives access to the page
+    if (!rt.order.host_accesses(address, writes(context), code_address(context))) return false;
+    constexpr unsigned most_steps = 100'000;
+    static unsigned steps = 0;
+    static const bool can_step = [] {
+        struct sigaction before{}, own{};
+        sigaction(SIGTRAP, nullptr, &before);
+        own.sa_sigaction = on_step;
+        own.sa_flags = SA_SIGINFO;
+        return before.sa_handler == SIG_DFL && sigaction(SIGTRAP, &own, nullptr) == 0;
+    }();
+    if (can_step && ++steps < most_steps) step(context, true);
     return true;
 }
 

@@ -183,7 +183,7 @@ void core::cudaMemcpy2DToArray(Array to, size_t x, size_t y, const void* from, s
 }
 void core::cudaMemcpy2DToArrayAsync(Array to, size_t x, size_t y, const void* from, size_t pitch,
                                     size_t width, size_t height, CopyKind kind, Stream s) {
-    submit_async(to_array(to, x, y, from, pitch, width, height, kind), s);
+    submit(to_array(to, x, y, from, pitch, width, height, kind), s);
 }
 void core::cudaMemcpy2DFromArray(void* to, size_t pitch, Array from, size_t x, size_t y,
                                  size_t width, size_t height, CopyKind kind) {
@@ -191,7 +191,7 @@ void core::cudaMemcpy2DFromArray(void* to, size_t pitch, Array from, size_t x, s
 }
 void core::cudaMemcpy2DFromArrayAsync(void* to, size_t pitch, Array from, size_t x, size_t y,
                                       size_t width, size_t height, CopyKind kind, Stream s) {
-    submit_async(from_array(to, pitch, from, x, y, width, height, kind), s);
+    submit(from_array(to, pitch, from, x, y, width, height, kind), s);
 }
 void core::cudaMemcpy2DArrayToArray(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
                                     size_t from_y, size_t width, size_t height, CopyKind kind) {
@@ -203,7 +203,7 @@ void core::cudaMemcpyToArray(Array to, size_t x, size_t y, const void* from, siz
 }
 void core::cudaMemcpyToArrayAsync(Array to, size_t x, size_t y, const void* from, size_t count,
                                   CopyKind kind, Stream s) {
-    submit_async(bytes_to(to, x, y, from, count, kind), s);
+    submit(bytes_to(to, x, y, from, count, kind), s);
 }
 void core::cudaMemcpyFromArray(void* to, Array from, size_t x, size_t y, size_t count,
                                CopyKind kind) {
@@ -211,7 +211,7 @@ void core::cudaMemcpyFromArray(void* to, Array from, size_t x, size_t y, size_t 
 }
 void core::cudaMemcpyFromArrayAsync(void* to, Array from, size_t x, size_t y, size_t count,
                                     CopyKind kind, Stream s) {
-    submit_async(bytes_from(to, from, x, y, count, kind), s);
+    submit(bytes_from(to, from, x, y, count, kind), s);
 }
 void core::cudaMemcpyArrayToArray(Array to, size_t to_x, size_t to_y, Array from, size_t from_x,
                                   size_t from_y, size_t count, CopyKind kind) {

@@ -13,7 +13,6 @@ CopyWork copy_of(void* to, const void* from, size_t bytes, CopyKind kind) {
     c.from = static_cast<const std::byte*>(from);
     c.width = bytes;
     c.kind = kind;
-    c.function = called();
     require(int(kind) >= 0 && int(kind) <= 4, cudaErrorInvalidMemcpyDirection);
     return c;
 }
@@ -77,7 +76,7 @@ void core::cudaMemcpy(void* to, const void* from, size_t bytes, CopyKind kind) {
     submit(copy_of(to, from, bytes, kind), nullptr);
 }
 void core::cudaMemcpyAsync(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
-    submit_async(copy_of(to, from, bytes, kind), s);
+    submit(copy_of(to, from, bytes, kind), s);
 }
 void core::cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
                           size_t bytes) {
@@ -87,7 +86,7 @@ void core::cudaMemcpyPeer(void* to, int to_device, const void* from, int from_de
 void core::cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                size_t bytes, Stream s) {
     require(to_device == 0 && from_device == 0, cudaErrorInvalidDevice);
-    submit_async(copy_of(to, from, bytes, CopyKind::device_to_device), s);
+    submit(copy_of(to, from, bytes, CopyKind::device_to_device), s);
 }
 void core::cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                         size_t width, size_t height, CopyKind kind) {
@@ -95,7 +94,7 @@ void core::cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from
 }
 void core::cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                              size_t width, size_t height, CopyKind kind, Stream s) {
-    submit_async(rows(to, to_pitch, from, from_pitch, width, height, kind), s);
+    submit(rows(to, to_pitch, from, from_pitch, width, height, kind), s);
 }
 void core::cudaMemcpy3D(const Copy3D* p) {
     require(p, cudaErrorInvalidValue);
@@ -103,7 +102,7 @@ void core::cudaMemcpy3D(const Copy3D* p) {
 }
 void core::cudaMemcpy3DAsync(const Copy3D* p, Stream s) {
     require(p, cudaErrorInvalidValue);
-    submit_async(copy_of(*p), s);
+    submit(copy_of(*p), s);
 }
 void core::cudaMemcpy3DPeer(const Copy3DPeer* p) {
     require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
@@ -111,7 +110,7 @@ void core::cudaMemcpy3DPeer(const Copy3DPeer* p) {
 }
 void core::cudaMemcpy3DPeerAsync(const Copy3DPeer* p, Stream s) {
     require(p && p->srcDevice == 0 && p->dstDevice == 0, cudaErrorInvalidValue);
-    submit_async(copy_of(plain(*p)), s);
+    submit(copy_of(plain(*p)), s);
 }
 
 void core::cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
@@ -120,7 +119,7 @@ void core::cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes
 }
 void core::cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes,
                                    size_t offset, CopyKind kind, Stream s) {
-    submit_async(copy_to_symbol(symbol, from, bytes, offset, kind), s);
+    submit(copy_to_symbol(symbol, from, bytes, offset, kind), s);
 }
 void core::cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
                                 CopyKind kind) {
@@ -128,7 +127,7 @@ void core::cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size
 }
 void core::cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
                                      CopyKind kind, Stream s) {
-    submit_async(copy_from_symbol(to, symbol, bytes, offset, kind), s);
+    submit(copy_from_symbol(to, symbol, bytes, offset, kind), s);
 }
 void core::cudaGetSymbolAddress(void** pointer, const void* symbol) {
     require(pointer, cudaErrorInvalidValue);

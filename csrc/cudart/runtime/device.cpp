@@ -240,7 +240,10 @@ void core::cudaDeviceGetAttribute(int* value, int number, int device) {
     check_device(device);
     *value = attribute(number);
 }
-void core::cudaDeviceSynchronize() { runtime().streams.join_all(); }
+void core::cudaDeviceSynchronize() {
+    runtime().order.host_waits_for_all();
+    runtime().streams.join_all();
+}
 void core::cudaDeviceReset() { runtime().reset(); }
 
 // These settings are hints that do not change results. They say how the host waits, and how L1 is

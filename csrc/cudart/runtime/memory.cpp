@@ -24,6 +24,15 @@ void free_device(void* pointer) {
 
 }  // namespace
 
+void use_all(StreamRecord& stream, const void* pointer) {
+    Runtime& rt = runtime();
+    if (stream.capture) return;  // the graph orders it
+    Operation operation{std::string(called()) + "()"};
+    if (const Allocation* const a = rt.memory.find(pointer))
+        operation.touched.written = {{a->address, a->end()}};
+    rt.order.issue(stream, std::move(operation));
+}
+
 void core::cudaMalloc(void** pointer, size_t bytes) {
     require(pointer, cudaErrorInvalidValue);
     *pointer = nullptr;
@@ -133,12 +142,13 @@ void core::cudaPointerGetAttributes(PointerAttributes* attributes, const void* p
 // Allocates or frees memory in the order of a stream. The simulator does this immediately.
 void core::cudaMallocAsync(void** pointer, size_t bytes, Stream stream) {
     require(pointer, cudaErrorInvalidValue);
-    runtime().streams.stream(stream);
+    StreamRecord& s = runtime().streams.stream(stream);
     *pointer = allocated(bytes, Kind::device);
+    use_all(s, *pointer);
 }
 
 void core::cudaFreeAsync(void* pointer, Stream stream) {
-    runtime().streams.stream(stream);
+    use_all(runtime().streams.stream(stream), pointer);
     free_device(pointer);
 }
 

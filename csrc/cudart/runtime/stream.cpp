@@ -1,6 +1,7 @@
 // Streams, events, and the capture of streams into graphs.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/graphs.hpp"
@@ -99,6 +100,14 @@ void wait_event(Stream s, Event handle, unsigned flags) {
             stream.last.push_back(n);
 }
 
+// Throws cudaErrorNotReady, but only once, unless the program has waited for the event.
+void require_end(EventRecord& event, const char* mistake = "") {
+    Order& order = runtime().order;
+    const bool asked = std::exchange(event.asked, true);
+    require(asked || order.host_knows(event), cudaErrorNotReady, mistake);
+    order.host_waits(event);
+}
+
 }  // namespace
 
 void core::cudaStreamCreate(Stream* s) {
@@ -114,8 +123,21 @@ void core::cudaStreamCreateWithPriority(Stream* s, unsigned flags, int priority)
     *s = created(flags, priority);
 }
 void core::cudaStreamDestroy(Stream s) { runtime().streams.destroy(s); }
-void core::cudaStreamSynchronize(Stream s) { refuse_capture(runtime().streams.stream(s)); }
-void core::cudaStreamQuery(Stream s) { refuse_capture(runtime().streams.stream(s)); }
+void core::cudaStreamSynchronize(Stream s) {
+    StreamRecord& stream = runtime().streams.stream(s);
+    refuse_capture(stream);
+    runtime().order.host_waits(stream);
+}
+// A query of work returns cudaErrorNotReady once if the program has not waited for the work before:
+// on a GPU, the work would still run. The next query finds that it has ended.
+void core::cudaStreamQuery(Stream s) {
+    Runtime& rt = runtime();
+    StreamRecord& stream = rt.streams.stream(s);
+    refuse_capture(stream);
+    const bool asked = std::exchange(stream.asked, stream.operations) == stream.operations;
+    require(asked || rt.order.host_knows(stream), cudaErrorNotReady);
+    rt.order.host_waits(stream);
+}
 void core::cudaStreamWaitEvent(Stream s, Event event, unsigned flags) {
     wait_event(s, event, flags);
 }
@@ -201,19 +223,26 @@ void core::cudaEventRecord(Event event, Stream s) { record(event, s, 0); }
 void core::cudaEventRecordWithFlags(Event event, Stream s, unsigned flags) {
     record(event, s, flags);
 }
-void core::cudaEventSynchronize(Event event) {
-    require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent);
+void core::cudaEventSynchronize(Event handle) {
+    const EventRecord& event = runtime().streams.event(handle);
+    require(!event.capture, cudaErrorCapturedEvent);
+    runtime().order.host_waits(event);
 }
-void core::cudaEventQuery(Event event) {
-    require(!runtime().streams.event(event).capture, cudaErrorCapturedEvent);
+void core::cudaEventQuery(Event handle) {
+    EventRecord& event = runtime().streams.event(handle);
+    require(!event.capture, cudaErrorCapturedEvent);
+    require_end(event);
 }
 void core::cudaEventElapsedTime(float* ms, Event start, Event end) {
     require(ms, cudaErrorInvalidValue);
     Runtime& rt = runtime();
-    const EventRecord& a = rt.streams.event(start);
-    const EventRecord& b = rt.streams.event(end);
+    EventRecord& a = rt.streams.event(start);
+    EventRecord& b = rt.streams.event(end);
     require(a.recorded && b.recorded && !((a.flags | b.flags) & disable_timing),
             cudaErrorInvalidResourceHandle);
+    require_end(a.number > b.number ? a : b,
+                "cudaEventElapsedTime() was called before the host had waited for the event, so it "
+                "returns cudaErrorNotReady; call cudaEventSynchronize() first");
     print_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
                std::string(rt.gpu.title) + ", not measured ones");
     *ms = float(b.time - a.time);

@@ -49,7 +49,7 @@ Error process_error() {
 // Returns the permanent error, if there is one.
 Error permanent_error(const ApiFunction& f) {
     Runtime& rt = runtime();
-    rt.memory.guard_unwaited(false);
+    rt.order.guard(false);
     if (f.has(traits::waits | traits::resets)) rt.waited();
     if (f.has(traits::resets)) rt.fault = cudaSuccess;
     if (!rt.fault) return cudaSuccess;
@@ -97,7 +97,7 @@ void finish_runtime(const ApiFunction& f, const Failure& failure) {
     Runtime& rt = runtime();
     if (f.has(traits::launches)) {
         has_unread_error = true;
-        unread_error_caller = launched_from() ? launched_from() : current_caller;
+        unread_error_caller = work_from();
         rt.unread_error_mistake = mistake;
         if (!mistake.empty()) print_once("coalesce: " + mistake);
     } else if (!mistake.empty() && rt.settings.check) {
@@ -139,7 +139,7 @@ Error call(const ApiFunction& function, const Body& body, void* caller) {
     const auto* const function_before = std::exchange(current_function, &function);
     void* const caller_before = std::exchange(current_caller, caller);
     const Failure failure = outcome_of(function, body);
-    runtime().memory.guard_unwaited(true);
+    runtime().order.guard(true);
     if (failure.error) (function.driver ? finish_driver : finish_runtime)(function, failure);
     current_function = function_before;
     current_caller = caller_before;
@@ -159,6 +159,15 @@ ProgramCall::ProgramCall() : before_(std::exchange(in_work, true)) {}
 ProgramCall::~ProgramCall() { in_work = before_; }
 
 void* caller() { return current_caller; }
+
+bool default_is_per_thread() { return current_function && current_function->per_thread; }
+
+bool call_waits() { return current_function && current_function->has(traits::waits); }
+
+void* work_from() {
+    const bool launches = current_function && current_function->has(traits::launches);
+    return launches && launched_from() ? launched_from() : current_caller;
+}
 
 const char* called() { return current_function->name; }
 

@@ -109,8 +109,14 @@ Error take_last_error(bool forget);
 [[nodiscard]] const char* called();
 // Returns the return address of the current API call, for findings.
 [[nodiscard]] void* caller();
+// Returns whether null is the default stream of the host thread in the current call.
+[[nodiscard]] bool default_is_per_thread();
+// Returns whether the current call waits for the GPU (traits::waits).
+[[nodiscard]] bool call_waits();
 // Returns the address of the last <<<...>>> in the host code, or null if there was none.
 [[nodiscard]] void* launched_from();
+// Returns the address of the <<<...>>> or of the call that makes the current work.
+[[nodiscard]] void* work_from();
 
 // Reports the last failed launch of this host thread, unless the program has read its error, for
 // example with cudaGetLastError().

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cudart/state/api.hpp"
+#include "cudart/state/runtime.hpp"
 
 namespace coalesce::cudart {
 
@@ -64,8 +65,28 @@ std::vector<Node> GraphRecord::order() const {
 }
 
 void run_graph(const GraphRecord& graph, StreamRecord& stream) {
-    for (const Node n : graph.order())
+    const std::vector<Node> nodes = graph.order();
+    bool chain = true;
+    for (size_t i = 0; i < nodes.size(); ++i)
+        chain = chain && (i == 0 ? nodes[i]->after.empty()
+                                 : nodes[i]->after == std::vector<Node>{nodes[i - 1]});
+    // If nodes may run at the same time, each node is a branch with an end of its own.
+    Order& order = runtime().order;
+    const uint64_t timeline = stream.timeline;
+    const Clock start = stream.end;
+    Clock all = start;
+    std::map<Node, Clock> ends;
+    for (const Node n : nodes) {
+        if (!chain) {
+            stream.timeline = order.new_branch();
+            stream.end = start;
+            for (const Node before : n->after) stream.end.join(ends[before]);
+        }
         if (n->enabled) perform(n->work, stream);
+        if (!chain) all.join(ends[n] = stream.end);
+    }
+    stream.timeline = timeline;
+    if (!chain) order.set_end(stream, all);
 }
 
 }  // namespace coalesce::cudart

@@ -251,7 +251,9 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
     });
 }
 
-void run_checked(const KernelWork& w, ModuleRecord& module) {
+// Returns which bytes the kernel accessed.
+analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
+    analysis::Touched touched;
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
     LaunchRequest request = request_of(w);
@@ -267,7 +269,9 @@ void run_checked(const KernelWork& w, ModuleRecord& module) {
         }
         rt.report.add(*w.function, *result.checked, program);
         if (result.checked->fault) rt.fault = error_of(*result.checked->fault);
+        touched = std::move(result.checked->touched);
     });
+    return touched;
 }
 
 }  // namespace
@@ -308,7 +312,7 @@ void validate(const KernelWork& w) {
     }
 }
 
-double launch(const KernelWork& w) {
+double launch(const KernelWork& w, StreamRecord& stream) {
     Runtime& rt = runtime();
     if (rt.fault) return 0;  // nothing runs after a fault
     ModuleRecord& module = *w.function->module;
@@ -317,16 +321,15 @@ double launch(const KernelWork& w) {
     total.blocks += w.grid.count();
     keep_snapshot(w, total.launches);
     Counted& known = w.function->counted[{w.grid, w.block, w.shared_bytes}];
+    Operation operation;
     if (rt.settings.check) {
-        each_pointer(w, [&](const DeclaredParameter&, uint64_t address) {
-            rt.memory.use_unwaited(address, Memory::Use::write);
-        });
-        run_checked(w, module);
+        operation = {"the kernel `" + w.function->name + "`", run_checked(w, module)};
     } else if (std::has_single_bit(++known.launches)) {
         known.ms = run_counted(w, module, total);
     } else {
         run_plainly(w, module);
     }
+    rt.order.issue(stream, std::move(operation));
     total.ms += known.ms;
     return known.ms;
 }

@@ -15,7 +15,7 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr uint64_t page = 4096, object_alignment = 256;
+constexpr uint64_t object_alignment = 256;
 constexpr size_t max_freed = 100'000;
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
@@ -45,6 +45,7 @@ std::string Allocation::described() const {
 
 Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
     check_room(bytes);
+    if (call_waits()) runtime().order.separate();
     Allocation a;
     const bool object = kind == Kind::object;
     a.address = object ? next_object_ : next_;
@@ -99,6 +100,7 @@ Allocation& Memory::add(Allocation a) {
 }
 
 void Memory::remove(uint64_t address) {
+    if (call_waits()) runtime().order.host_waits_for_all();
     allocations_.erase(address);
     stale_ = true;
 }
@@ -132,6 +134,7 @@ void Memory::release(uint64_t address) {
     const auto entry = allocations_.find(address);
     if (entry == allocations_.end()) return;
     const Allocation& a = entry->second;
+    if (call_waits() || a.readable_by_host()) runtime().order.host_waits_for_all();
     if (a.readable_by_host())
         map(reinterpret_cast<void*>(a.address), std::max<uint64_t>(a.bytes, 1), PROT_NONE);
     else
@@ -214,37 +217,6 @@ void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
                      from.allocation->undefined.get() + from.offset, bytes);
     else
         define(to, bytes);
-}
-
-void Memory::use_unwaited(uint64_t address, Use use) {
-    const Allocation* const a = find(address);
-    // Variables are omitted, because they may not begin at the start of a page.
-    if (!checked_ || !a || !a->number || !a->readable_by_host()) return;
-    Use& most = unwaited_.try_emplace(a->address, use).first->second;
-    most = std::max(most, use);
-}
-
-void Memory::guard_unwaited(bool guarded) {
-    if (guarded == guarded_ || (guarded && unwaited_.empty())) return;
-    for (const auto& [address, use] : unwaited_) {
-        const Allocation* const a = find(address);
-        if (!a || a->address != address) continue;
-        const int protection = !guarded            ? PROT_READ | PROT_WRITE
-                               : use == Use::write ? PROT_NONE
-                                                   : PROT_READ;
-        mprotect(reinterpret_cast<void*>(address), round_up(std::max<uint64_t>(a->bytes, 1), page),
-                 protection);
-    }
-    guarded_ = guarded;
-}
-
-Memory::Unwaited Memory::release_unwaited(uint64_t address) {
-    const Allocation* const a = find(address);
-    if (!guarded_ || !a || !unwaited_.contains(a->address)) return {};
-    guard_unwaited(false);
-    const Use use = unwaited_.extract(a->address).mapped();
-    guard_unwaited(true);
-    return {a, use};
 }
 
 void Memory::after_module(uint64_t end) {

@@ -27,6 +27,7 @@ namespace coalesce::cudart {
 
 inline constexpr uint64_t arena_base = 0x6000'0000'0000;
 inline constexpr uint64_t arena_bytes = uint64_t{8} << 40;
+inline constexpr uint64_t page = 4096;  // of the host
 
 enum class Kind : uint8_t {
     device,
@@ -121,21 +122,6 @@ class Memory {
     using Names = std::map<uint64_t, Named>;
     [[nodiscard]] sim::AddressSpace& address_space(const Names& names);
 
-    // For checked runs: marks pinned or managed memory that the GPU may use until the host waits
-    // for the GPU. If the host accesses marked memory before it has waited for the GPU, the access
-    // is detected (signals.cpp). The host may read memory that the GPU only reads.
-    enum class Use : uint8_t { read, write };
-    void use_unwaited(uint64_t address, Use use);
-    void guard_unwaited(bool guarded);
-    void forget_unwaited() { unwaited_.clear(); }
-    // Makes memory that use_unwaited() has marked accessible to the host again. The allocation is
-    // null if the address is in no such memory.
-    struct Unwaited {
-        const Allocation* allocation = nullptr;
-        Use use = Use::write;
-    };
-    [[nodiscard]] Unwaited release_unwaited(uint64_t address);
-
     [[nodiscard]] uint64_t used() const { return used_; }
     // Returns the size of the simulated GPU's memory, but at most half of this machine's memory.
     [[nodiscard]] uint64_t total() const;
@@ -154,8 +140,6 @@ class Memory {
 
     std::map<uint64_t, Allocation> allocations_;
     std::map<uint64_t, Freed> freed_;
-    std::map<uint64_t, Use> unwaited_;
-    bool guarded_ = false;
     sim::AddressSpace space_;
     Names names_;
     bool stale_ = true, checked_ = false;
@@ -197,6 +181,10 @@ struct VirtualMemory {
     std::map<uint64_t, Reservation> reservations;
     uint64_t count = 0;
 };
+
+// Adds an operation that uses a whole allocation: its allocation or its end in the order of a
+// stream.
+void use_all(StreamRecord& stream, const void* pointer);
 
 // Reserves the range of addresses.
 void reserve_arena();

@@ -41,6 +41,7 @@ bool made = false;
 __attribute__((destructor)) void finish() {
     if (!made) return;
     Runtime& rt = runtime();
+    rt.order.guard(false);
     rt.waited();
     if (rt.settings.check) {
         report_unchecked_error();
@@ -101,8 +102,6 @@ std::string Runtime::place_of(void* address) const {
 }
 
 void Runtime::waited() {
-    memory.guard_unwaited(false);
-    memory.forget_unwaited();
     if (!printed.empty()) {
         std::fwrite(printed.data(), 1, printed.size(), stdout);
         std::fflush(stdout);
@@ -119,6 +118,7 @@ std::map<int, size_t> default_limits() {
 }
 
 void Runtime::reset() {
+    order.host_waits_for_all();
     contexts.reset_primary();
     limits = default_limits();
     heap_used = false;

@@ -57,6 +57,7 @@ class Runtime {
     Memory memory;
     Modules modules;
     Streams streams;
+    Order order;
     Arrays arrays;
     Pools pools;
     VirtualMemory virtual_memory;

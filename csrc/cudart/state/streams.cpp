@@ -14,9 +14,22 @@ constexpr unsigned non_blocking = 1;
 thread_local CaptureMode thread_mode = CaptureMode::global;
 }  // namespace
 
+std::string StreamRecord::name() const {
+    if (legacy) return "the default stream";
+    if (!id) return "the default stream of a host thread";
+    const std::string number = std::to_string(id) + runtime().place_of(caller);
+    return (flags & non_blocking ? "non-blocking stream " : "stream ") + number;
+}
+
 StreamRecord& Streams::stream(Stream handle) {
     // Handles 0, 1 and 2 are null, cudaStreamLegacy and cudaStreamPerThread.
-    if (reinterpret_cast<uintptr_t>(handle) <= 2) return legacy_;
+    const auto number = reinterpret_cast<uintptr_t>(handle);
+    if (number == 1 || (number == 0 && !default_is_per_thread())) return legacy_;
+    if (number <= 2) {
+        StreamRecord& own = per_thread_[std::this_thread::get_id()];
+        if (!own.timeline) own.timeline = runtime().order.new_branch();
+        return own;
+    }
     if (!streams_.contains(handle))
         throw Failure{cudaErrorInvalidResourceHandle,
                       "the stream was not created by cudaStreamCreate(), or it was destroyed"};
@@ -32,7 +45,8 @@ EventRecord& Streams::event(Event handle) {
 
 Stream Streams::create(unsigned flags, int priority) {
     auto made = std::make_unique<StreamRecord>();
-    made->id = ++count_;
+    made->id = made->timeline = ++count_;
+    made->caller = caller();
     made->flags = flags;
     made->priority = priority;
     made->owner = runtime().contexts.owner();
@@ -81,8 +95,7 @@ void Streams::refuse_in_capture() {
 }
 
 void Streams::refuse_implicit_wait(Stream handle) {
-    constexpr uintptr_t legacy_handle = 1;
-    if (reinterpret_cast<uintptr_t>(handle) > legacy_handle) return;
+    if (&stream(handle) != &legacy_) return;
     bool waits = false;
     each_capture([&](StreamRecord& s) {
         if (s.flags & non_blocking) return;
@@ -121,8 +134,9 @@ void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
     // an exception.
     double start = stream.clock;
     if (&stream == &legacy_) {
-        for (const Stream s : streams_)
-            if (!(s->flags & non_blocking)) start = std::max(start, s->clock);
+        each([&](const StreamRecord& s) {
+            if (!(s.flags & non_blocking)) start = std::max(start, s.clock);
+        });
     } else if (!(stream.flags & non_blocking)) {
         start = std::max(start, legacy_.clock);
     }
@@ -133,8 +147,8 @@ void Streams::pass(StreamRecord& stream, Engine engine, double ms) {
 }
 
 void Streams::join_all() {
-    for (const Stream s : streams_) legacy_.clock = std::max(legacy_.clock, s->clock);
-    for (const Stream s : streams_) s->clock = legacy_.clock;
+    each([&](const StreamRecord& s) { legacy_.clock = std::max(legacy_.clock, s.clock); });
+    each([&](StreamRecord& s) { s.clock = legacy_.clock; });
 }
 
 }  // namespace coalesce::cudart

@@ -14,11 +14,13 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "cudart/abi/abi.hpp"
 #include "cudart/state/contexts.hpp"
+#include "cudart/state/order.hpp"
 
 namespace coalesce::cudart {
 
@@ -36,6 +38,14 @@ struct StreamRecord {
     unsigned flags = 0;
     int priority = 0;
     double clock = 0;  // modelled time in ms
+    // For the order of operations (order.hpp): the number of the stream in clocks, the number of
+    // its operations, what has ended at its end, and the number of operations at the last query
+    // that returned cudaErrorNotReady.
+    uint64_t timeline = 0, operations = 0, asked = 0;
+    Clock end;
+    bool legacy = false;                     // the default stream of all host threads
+    void* caller = nullptr;                  // the return address of the call that made the stream
+    [[nodiscard]] std::string name() const;  // "stream 2", for messages
     Context owner = nullptr;
     std::map<int, StreamAttribute> attributes;  // the key is the number in cudaLaunchAttributeID
     // The following members are for a stream that is being captured.
@@ -56,6 +66,11 @@ struct EventRecord {
     unsigned flags = 0;
     bool recorded = false;
     double time = 0;  // modelled time in ms
+    // For the order of operations: what has ended when the event has, the number of the recording,
+    // and whether a query has returned cudaErrorNotReady since.
+    Clock ended = {};
+    uint64_t number = 0;
+    bool asked = false;
     Context owner = nullptr;
     // The captured stream in which the event was recorded; null if there is none.
     StreamRecord* capture = nullptr;
@@ -67,6 +82,7 @@ enum class Engine : uint8_t { none, kernels, to_device, to_host };
 
 class Streams {
   public:
+    Streams() { legacy_.legacy = true; }
     StreamRecord& stream(Stream handle);  // throws Failure if there is no such stream
     EventRecord& event(Event handle);
     Stream create(unsigned flags, int priority);
@@ -91,12 +107,14 @@ class Streams {
     template <class F>
     void each(F&& f) {
         for (const Stream s : streams_) f(*s);
+        for (auto& [thread, s] : per_thread_) f(s);
     }
 
   private:
     std::set<Stream> streams_;
     std::set<Event> events_;
     StreamRecord legacy_;
+    std::map<std::thread::id, StreamRecord> per_thread_;
     template <class F>
     void each_capture(F&& f) {
         for (const Stream s : streams_)

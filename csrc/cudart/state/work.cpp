@@ -91,6 +91,26 @@ Ends ends_of(const CopyWork& c) {
     return e;
 }
 
+// Adds the rows of a copy or a fill to the bytes that it accesses. Memory that was not allocated
+// with CUDA is left out: a call does not return before such memory has been read or written.
+void add_rows(analysis::Touched::Ranges& ranges, const Memory::View& start, size_t width,
+              size_t height, size_t pitch, size_t depth = 1, size_t slice = 0) {
+    if (!start.allocation || !runtime().settings.check) return;
+    const uint64_t first = start.allocation->address + start.offset;
+    for (size_t z = 0; z < depth; ++z)
+        for (size_t y = 0; y < height; ++y) {
+            const uint64_t row = first + z * slice + y * pitch;
+            if (!ranges.empty() && ranges.back().second == row)
+                ranges.back().second += width;
+            else
+                ranges.emplace_back(row, row + width);
+        }
+}
+
+bool only_device(const Memory::View& view) {
+    return view.allocation && !view.allocation->readable_by_host();
+}
+
 bool on_device(const Memory::View& view) {
     return view.allocation &&
            (view.allocation->kind != Kind::pinned && view.allocation->kind != Kind::registered);
@@ -143,6 +163,15 @@ void copy(const CopyWork& c, StreamRecord& stream) {
         }
     }
     Runtime& rt = runtime();
+    Operation operation{std::string(c.function) + "()"};
+    add_rows(operation.touched.read, e.from, c.width, c.height, c.from_pitch, c.depth,
+             c.from_slice);
+    add_rows(operation.touched.written, e.to, c.width, c.height, c.to_pitch, c.depth, c.to_slice);
+    rt.order.issue(stream, std::move(operation));
+    // A copy within the device never makes the host wait. An asynchronous copy makes it wait if the
+    // destination was not allocated with CUDA (CUDA Runtime API, "API synchronization behavior").
+    if (call_waits() ? !only_device(e.to) || !only_device(e.from) : !e.to.allocation)
+        rt.order.host_waits(stream);
     const double bytes = double(c.width) * double(c.height) * double(c.depth);
     const bool up = !on_device(e.from), down = !on_device(e.to);
     const double dram_bytes_per_ms = rt.gpu.dram_gbps * 1e6;
@@ -185,6 +214,10 @@ void set(const SetWork& s, StreamRecord& stream) {
         Memory::define(row, s.width * s.element);
     }
     Runtime& rt = runtime();
+    Operation operation{s.function + std::string("()")};
+    add_rows(operation.touched.written, place, s.width * s.element, s.height, s.pitch);
+    rt.order.issue(stream, std::move(operation));
+    if (call_waits() && !only_device(place)) rt.order.host_waits(stream);
     rt.streams.pass(stream, Engine::kernels,
                     double(s.width) * s.element * double(s.height) / (rt.gpu.dram_gbps * 1e6));
 }
@@ -217,11 +250,12 @@ void perform(const Work& work, StreamRecord& stream) {
         Visitor{[&](const KernelWork& k) {
                     // The launch waits for the earlier work on the GPU.
                     rt.streams.pass(stream, Engine::kernels, 0);
-                    rt.streams.pass(stream, Engine::kernels, launch(k));
+                    rt.streams.pass(stream, Engine::kernels, launch(k, stream));
                 },
                 [&](const CopyWork& c) { copy(c, stream); },
                 [&](const SetWork& s) { set(s, stream); },
                 [&](const HostWork& h) {
+                    rt.order.host_follows(stream);
                     rt.waited();
                     const ProgramCall program;
                     if (h.callback)
@@ -231,11 +265,14 @@ void perform(const Work& work, StreamRecord& stream) {
                 },
                 [&](const GraphWork& g) { run_graph(*g.graph, stream); }, [](const EmptyWork&) {},
                 [&](const WaitWork& w) {
-                    stream.clock = std::max(stream.clock, rt.streams.event(w.event).time);
+                    const EventRecord& event = rt.streams.event(w.event);
+                    rt.order.wait(stream, event);
+                    stream.clock = std::max(stream.clock, event.time);
                 },
                 [&](const RecordWork& r) {
                     EventRecord& event = rt.streams.event(r.event);
                     rt.streams.pass(stream, Engine::none, 0);
+                    rt.order.record(stream, event);
                     event.recorded = true;
                     event.time = stream.clock;
                     event.capture = nullptr;
@@ -243,15 +280,6 @@ void perform(const Work& work, StreamRecord& stream) {
                 // A graph's memory is allocated when its node is added (api_graph.cpp).
                 [](const AllocWork&) {}, [](const FreeWork&) {}},
         work);
-}
-
-void submit_async(CopyWork c, Stream stream) {
-    Runtime& rt = runtime();
-    const auto to = reinterpret_cast<uint64_t>(c.to), from = reinterpret_cast<uint64_t>(c.from);
-    submit(std::move(c), stream);
-    if (rt.streams.stream(stream).capture) return;
-    rt.memory.use_unwaited(to, Memory::Use::write);
-    rt.memory.use_unwaited(from, Memory::Use::read);
 }
 
 void submit(Work work, Stream handle) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cudart/abi/abi.hpp"
+#include "cudart/state/api.hpp"
 
 namespace coalesce::cudart {
 
@@ -32,7 +33,7 @@ struct CopyWork {
     size_t width = 0, height = 1, depth = 1;
     CopyKind kind = CopyKind::any;
     bool to_array = false, from_array = false;  // the end is in a CUDA array
-    const char* function = "cudaMemcpy";
+    const char* function = called();
 };
 // A fill of rows of elements with a value.
 struct SetWork {
@@ -40,6 +41,7 @@ struct SetWork {
     size_t pitch = 0;
     uint32_t value = 0, element = 1;
     size_t width = 0, height = 1;  // the width is in elements
+    const char* function = called();
 };
 // A call of a function of the program, or of a callback of a stream.
 struct HostWork {
@@ -84,8 +86,6 @@ void validate(const Work& work);
 void perform(const Work& work, StreamRecord& stream);
 // Executes the work now. If the stream is being captured, adds the work to the graph instead.
 void submit(Work work, Stream stream);
-// Like submit(), for a copy for which the host does not wait.
-void submit_async(CopyWork copy, Stream stream);
 
 // Returns the work of a launch. `arguments` has a pointer to the value of each parameter. If the
 // values are in one buffer instead, `extra` describes this buffer, as for cuLaunchKernel().
@@ -103,7 +103,7 @@ void launch_with(KernelWork work, const LaunchAttribute* attributes, unsigned co
                                         CopyKind kind);
 
 // Launches a kernel and returns its modelled milliseconds. Throws Failure if it cannot start.
-double launch(const KernelWork& work);
+double launch(const KernelWork& work, StreamRecord& stream);
 void validate(const KernelWork& work);
 
 }  // namespace coalesce::cudart

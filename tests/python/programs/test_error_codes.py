@@ -32,7 +32,7 @@ LEFT_OUT = {
     "the service for several processes (MPS)": [805, 806, 807, 808, 809, 810],
     "launches by kernels, which are not simulated": [65, 68, 69, 225, 811, 812],
     "green contexts and resources, which are not simulated": [914, 915, 917],
-    "work that is not done yet: the simulator works at once": [600, 909],
+    "waits that take too long: the simulator works at once": [909],
     "functions that are not simulated": [402, 721, 913, 918],
     "code for another GPU, or damaged code; see test_programs_driver.py": [209, 300],
     "features that are not simulated; the message says which": [801],
@@ -306,7 +306,7 @@ HOST_MISTAKES = {
             "if (((volatile int *)h)[0]) return 5;"
         ),
         "missing wait",
-        "uses",
+        "reads byte 0",
     ),
 }
 NO_HOST_MISTAKES = [
