@@ -144,6 +144,18 @@ def test_the_shipped_recording_was_measured():
     assert all(t.source == "measured" for t in known.times("transpose", 4096).values())
 
 
+def test_the_shipped_recording_has_counters_at_the_size_of_the_times():
+    known = lessons.recording()
+    if known is None:
+        pytest.skip("there is no recording")
+    counters = known.counters("matmul", 4096)
+    assert {"naive", "coalesced", "tiled", "pipelined"} <= set(counters)
+    for name in ("naive", "coalesced", "tiled"):
+        ms = counters[name]["gpu__time_duration.sum"] / 1e6
+        assert ms == pytest.approx(known.times("matmul", 4096)[name].kernel_ms, rel=0.02)
+    assert known.counters("matmul", 5) == {}
+
+
 def test_lesson_kernels_have_sources():
     assert "again" in lessons.source("repeats")
     with pytest.raises(ValueError, match="`name` must be one of 'padding', 'repeats'; got 'x'"):
