@@ -107,9 +107,7 @@ def test_atomics_return_the_old_values(device):
     cells = np.zeros(8, np.uint32)
     wide = np.zeros(4, np.uint64)
     old = np.zeros((5, n), np.uint64)
-    run(
-        device,
-        """
+    source = """
         extern "C" __global__ void k(int *ticket, unsigned *c, unsigned long long *w,
                                      unsigned long long *old) {
             int i = blockIdx.x * blockDim.x + threadIdx.x, n = 2560;
@@ -119,14 +117,9 @@ def test_atomics_return_the_old_values(device):
             old[2 * n + i] = atomicExch(&c[3], i + 1);
             old[3 * n + i] = atomicExch(&w[0], (1ull << 40) + i);
             old[4 * n + i] = atomicCAS(&w[1], 0ull, i + 1ull);
-        }""",
-        ticket,
-        cells,
-        wide,
-        old,
-        grid=20,
-        block=128,
-    )
+        }"""
+    # The blocks run in any order, so that two launches return different old values.
+    coalesce.Kernel(source, "k", device=device)[20, 128](ticket, cells, wide, old)
     assert sorted(ticket) == list(range(n))
     assert cells[0] == n
     assert cells[1] == n % 10
