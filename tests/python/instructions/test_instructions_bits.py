@@ -145,8 +145,10 @@ def test_shifts_clamp_and_funnels(evaluate):
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_bit_fields_at_every_position_and_length(evaluate, bits):
-    # Above 255, only the 32-bit forms follow the ISA on hardware. ptxas expands the other forms.
-    places = [*range(bits + 2), 127, 255, *([256, 257] if bits == 32 else [])]
+    # The 32-bit forms read 8 bits of the position and of the length, as the ISA says. The assembler
+    # expands the 64-bit forms, which read all 32 bits.
+    most = 255 if bits == 32 else 2**32 - 1
+    places = [*range(bits + 2), 127, 255, 256, 257, 2**31, 2**32 - 1]
     position, length = (
         np.array(v, np.uint32) for v in zip(*itertools.product(places, places), strict=True)
     )
@@ -163,7 +165,7 @@ def test_bit_fields_at_every_position_and_length(evaluate, bits):
     )  # fmt: skip
     unsigned, extended, inserted = [], [], []
     for value, into, p, n in (tuple(map(int, v)) for v in zip(a, b, position, length, strict=True)):
-        p, n = p & 255, n & 255
+        p, n = min(p & most, bits), min(n & most, bits)
         field = value >> p & ((1 << n) - 1)
         unsigned.append(field)
         # The sign is the topmost bit of the field that lies inside the register (PTX ISA, "bfe").

@@ -137,48 +137,6 @@ def test_an_early_end_of_threads_that_skip_barriers(ends, mode):
     np.testing.assert_array_equal(out, np.stack([a, b, c], 1).ravel())
 
 
-WORDS = np.array(
-    [0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 200, 255, 256, 260, 264, 2**31, 2**32 - 1], np.uint32
-)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_fields_of_64_bits(mode):
-    """For 64 bits, the assembler does not limit the position and the length to 8 bits."""
-    source = """extern "C" __global__ void k(unsigned long long a, const unsigned *p,
-                                              unsigned long long *out) {
-        unsigned n = blockDim.x, i = blockIdx.x * n + threadIdx.x;
-        unsigned at = p[threadIdx.x], length = p[blockIdx.x];
-        unsigned long long d;
-        asm("bfe.u64 %0,%1,%2,%3;" : "=l"(d) : "l"(a), "r"(at), "r"(length));
-        out[i] = d;
-        asm("bfe.s64 %0,%1,%2,%3;" : "=l"(d) : "l"(a), "r"(at), "r"(length));
-        out[n * n + i] = d;
-        asm("bfi.b64 %0,%1,%2,%3,%4;" : "=l"(d) : "l"(a), "l"(~a >> 1), "r"(at), "r"(length));
-        out[2 * n * n + i] = d;
-    }"""
-    n, a = len(WORDS), 0xA12D08D61069E00E
-    out = run(
-        coalesce.Kernel(source, "k", device="sim"),
-        mode if mode != "step" else "launch",
-        *(n, n, np.uint64(a), WORDS, np.zeros(3 * n * n, np.uint64)),
-    )[1].reshape(3, n, n)
-    everything = 2**64 - 1
-    for y, length in enumerate(int(w) for w in WORDS):
-        for x, at in enumerate(int(w) for w in WORDS):
-            mask = everything if length >= 64 else (1 << length) - 1
-            field = mask << min(at, 64) & everything
-            signed = a - 2**64 >> min(at, 64) & mask
-            if length and (length >= 64 or signed >> length - 1 & 1):
-                signed = signed | everything & ~mask
-            wanted = (
-                a >> min(at, 64) & mask,
-                signed,
-                (~a & everything) >> 1 & ~field | (a & mask) << min(at, 64) & everything,
-            )
-            assert tuple(int(v) for v in out[:, y, x]) == wanted, (at, length)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_subnormal_powers_of_two(mode):
     """ex2.approx computes a subnormal result as the square of a normal number."""
