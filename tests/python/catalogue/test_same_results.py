@@ -11,7 +11,6 @@ from typing import Any
 
 import counter_cases
 import numpy as np
-import ordinary_cases
 import pytest
 import unseen_cases
 from both_ways import bound
@@ -87,7 +86,6 @@ def launches() -> dict[str, Launch]:
         "awkward.cu": counter_cases.awkward.launches(),
         "programs.cu": counter_cases.programs.launches(),
         "tensor_cores.cu": counter_cases.tensor_cores.launches(),
-        "ordinary.cu": ordinary_cases.launches(),
         "patterns.cu": counter_cases.patterns.launches(),
     }.items():
         for row in rows:
@@ -133,8 +131,6 @@ def assert_the_same(by_mode: dict[str, list[np.ndarray]]) -> None:
 
 @cache
 def compiled(file: str, entry: str, *options: str) -> coalesce.Kernel:
-    if file == "ordinary.cu":
-        return ordinary_cases.kernel(entry)
     return counter_cases.case.kernel_of(file, entry, "sim", options)
 
 

@@ -106,6 +106,7 @@ def test_set(evaluate):
             "u32_u32": ("uint32", ptx("uint32", "set.lt.u32.u32 %0, %1, %2;", "r:a", "r:b")),
             "s32_f32": ("int32", ptx("int32", "set.leu.s32.f32 %0, %1, %2;", "f:f", "f:g")),
             "f32_f32": ("float32", ptx("float32", "set.gt.f32.f32 %0, %1, %2;", "f:f", "f:g")),
+            "f32_gtu": ("float32", ptx("float32", "set.gtu.f32.f32 %0, %1, %2;", "f:f", "f:g")),
             "f32_f64": ("float32", ptx("float32", "set.ge.f32.f64 %0, %1, %2;", "d:d", "d:e")),
             "or_not": ("uint32", ptx("uint32", with_c, "r:a", "r:b", "r:c")),
         },
@@ -116,6 +117,7 @@ def test_set(evaluate):
     np.testing.assert_array_equal(got["u32_u32"], (a.view("u4") < b.view("u4")) * ones)
     np.testing.assert_array_equal(got["s32_f32"], -(~(f > g)).astype(int))
     np.testing.assert_array_equal(got["f32_f32"], (f > g).astype(float))
+    np.testing.assert_array_equal(got["f32_gtu"], (~(f <= g)).astype(float))
     np.testing.assert_array_equal(got["f32_f64"], (d >= e).astype(float))
     np.testing.assert_array_equal(got["or_not"], ((a < b) | (c == 0)) * ones)
 

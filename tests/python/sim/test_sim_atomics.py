@@ -240,3 +240,39 @@ def test_scopes_and_reductions(device):
         block=64,
     )
     np.testing.assert_array_equal(out[:5], [64, 128, 192, 0x7FFFFFFF, 63])
+
+
+def test_results_that_nobody_reads(device):
+    """The compiler has other instructions for such atomics."""
+    a, out = np.arange(-9, 55, dtype=np.int32), np.zeros(80, np.int32)
+    run(
+        device,
+        """
+        extern "C" __global__ void k(const int *a, int *out) {
+            int i = threadIdx.x;
+            __shared__ int s[2];
+            __shared__ unsigned u[3];
+            __shared__ unsigned long long l[2];
+            if (i < 2) s[i] = u[i] = u[2] = l[i] = 0;
+            __syncthreads();
+            atomicAdd(s, 1), atomicMin(s + 1, a[i]);
+            atomicOr(u, i), atomicInc(u + 1, 5), atomicXor(u + 2, i + 1);
+            atomicAdd(l, 1ull), atomicMax(l + 1, (unsigned long long)i);
+            __syncthreads();
+            out[i] = s[0] + s[1] + u[0] + u[1] + u[2] + (int)l[0] + (int)l[1];
+            atomicAdd(out + 64, a[i]), atomicMax(out + 65, a[i]);
+            atomicAnd((unsigned *)out + 66, i), atomicXor((unsigned *)out + 67, i + 1);
+            atomicInc((unsigned *)out + 68, 5), atomicAdd_block(out + 69, 2);
+            atomicAdd((unsigned long long *)(out + 70), 3ull);
+            atomicMax((unsigned long long *)(out + 72), (unsigned long long)i);
+            atomicAdd((float *)out + 74, 1.0f), atomicAdd((double *)(out + 76), 1.0);
+            __threadfence_system();
+        }""",
+        a,
+        out,
+        block=64,
+    )
+    assert set(out[:64]) == {64 - 9 + 63 + 64 % 6 + 64 + 64 + 63}
+    assert out[64:70].tolist() == [a.sum(), 54, 0, 64, 64 % 6, 128]
+    assert out[70:74].view(np.uint64).tolist() == [192, 63]
+    assert (out[74:75].view(np.float32), out[76:78].view(np.float64)) == (64, 64)
