@@ -13,11 +13,8 @@ was such a call. tests/python/kernel/test_wrong_calls.py runs a few hundred call
 from __future__ import annotations
 
 import argparse
-import contextlib
-import faulthandler
 import functools
 import re
-import signal
 import sys
 import warnings
 from collections import Counter
@@ -29,6 +26,7 @@ import numpy as np
 import public_calls
 import public_calls_shown
 from public_calls import Call
+from time_limit import TooLong, limited
 from wrong_values import GpuLike
 
 import coalesce
@@ -55,28 +53,6 @@ class Outcome:
         return f"{self.call}({self.argument}={self.value}): {self.fault}"
 
 
-class _TooLong(BaseException):
-    pass
-
-
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """Interrupt the block if it takes too long; end the process if the interrupt does not help."""
-
-    def stop(*_: Any) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    faulthandler.dump_traceback_later(3 * SECONDS, exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def text_of(value: Any) -> str:
     """Return the text of any value."""
     if isinstance(value, GpuLike):
@@ -96,7 +72,7 @@ def run(call: Call, name: str, value: Any) -> Outcome:
     plain = name.lstrip("*")
     fault = "it was accepted"
     try:
-        with _limited(), warnings.catch_warnings():
+        with limited(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call.function(*by_place, **by_name)
     except (TypeError, ValueError, coalesce.CoalesceError) as error:
@@ -111,7 +87,7 @@ def run(call: Call, name: str, value: Any) -> Outcome:
             rf"(?:the argument )?{re.escape(plain)} (?:must|is|has|contains|can)", message
         ):
             fault = f"the name has no backticks: {message[:300]}"
-    except _TooLong:
+    except TooLong:
         fault = f"it took more than {SECONDS:g} s"
     except Exception as error:
         fault = f"{type(error).__name__}: {text_of(error)}"

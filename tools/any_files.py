@@ -22,11 +22,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import faulthandler
 import io
 import os
 import re
-import signal
 import sys
 import traceback
 import warnings
@@ -41,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import any_refusals
 import numpy as np
 from both_ways import why_ptx
+from time_limit import TooLong, limited
 
 import coalesce
 from coalesce.compile.binaries.layouts import Array, Structure
@@ -65,10 +64,6 @@ SHAPES: tuple[tuple[Any, Any], ...] = (
 WRONG = ("DIFFERENT", "EXCEPTION", "TOO LONG IN ONE MODE")
 
 
-class _TooLong(BaseException):
-    pass
-
-
 @dataclass(frozen=True)
 class Row:
     """The outcome for one kernel."""
@@ -82,24 +77,6 @@ class Row:
         return "\t".join(
             (self.file, self.kernel, self.result, self.detail.replace("\n", " | ")[:300])
         )
-
-
-@contextlib.contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Interrupt the block if it takes too long; end the process if the interrupt does not help."""
-
-    def stop(*_: Any) -> None:
-        raise _TooLong
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    faulthandler.dump_traceback_later(seconds + 60, exit=True)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def kernels(path: Path, options: Sequence[str] = ()) -> list[coalesce.Kernel]:
@@ -318,11 +295,11 @@ def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How
     given = arguments_of(kernel, how)
     printed = io.StringIO()
     try:
-        with _limited(how.seconds):
+        with limited(how.seconds):
             returned = launch(kernel, mode, *shape, given, printed, how.shared)
     except coalesce.CoalesceError as error:
         return Outcome([], f"{type(error).__name__}: {error}")
-    except _TooLong:
+    except TooLong:
         return Outcome([], "too long")
     finally:
         after = _variables(kernel)
@@ -419,12 +396,12 @@ def try_kernel(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -
 def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
     """Try every kernel of a file."""
     try:
-        with _limited(300):
+        with limited(300):
             tried = kernels(path)
     except (coalesce.CoalesceError, ValueError) as error:
         yield Row(str(path), "", any_refusals.outcome(path, (), error), str(error))
         return
-    except _TooLong:
+    except TooLong:
         yield Row(str(path), "", "EXCEPTION", "compiling took more than 300 s")
         return
     except Exception:

@@ -61,11 +61,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import any_files
 import any_references
 import any_refusals
 from any_refusals import NOT_VALID
 from both_ways import why_ptx
+from time_limit import TooLong, limited
 
 import coalesce
 from coalesce.compile import nvrtc
@@ -350,7 +350,7 @@ def opened(
 def tried(path: Path, name: str, folder: Path, own: Mapping[str, Any]) -> dict[str, Any]:
     """Try a kernel; return its outcome. `own` has its arguments, if they are not made up."""
     try:
-        with any_files._limited(LONGEST / 2):
+        with limited(LONGEST / 2):
             kernel, files = opened(path, name, folder, own)
             why = why_ptx(kernel)
     except (ValueError, coalesce.CoalesceError) as error:
@@ -434,7 +434,7 @@ def main() -> int:
         own = own_of(options.arguments, key_of(path, options.one[1], options.checkouts[0]))
         try:
             row = tried(path, options.one[1], options.checkouts[0], own)
-        except any_files._TooLong:
+        except TooLong:
             row = {"outcome": "too long", "detail": "compilation"}
         except TypeError as error:  # an argument cannot be made
             row = {"outcome": "refused", "detail": str(error)}

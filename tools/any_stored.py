@@ -28,6 +28,7 @@ import any_files
 import any_references
 import any_repositories
 import numpy as np
+from time_limit import TooLong, limited
 
 import coalesce
 from coalesce.arrays import devices
@@ -113,11 +114,11 @@ def _tried(
     kernel: coalesce.Kernel, shape: Any, how: any_files.How, own: Any, store: Store
 ) -> dict[str, Any] | str:
     try:
-        with any_references.values(kernel, own), any_files._limited(SECONDS):
+        with any_references.values(kernel, own), limited(SECONDS):
             return _stored(kernel, shape, how, store)
     except coalesce.CoalesceError as caught:
         return f"{type(caught).__name__}: {caught}"
-    except any_files._TooLong:
+    except TooLong:
         return "too long"
 
 
@@ -198,7 +199,7 @@ def _stored(kernel: coalesce.Kernel, shape: Any, how: Any, store: Store) -> dict
 
 
 def _one(folder: Path, row: dict[str, Any], own: Any, out: Path) -> Any:
-    with any_files._limited(any_repositories.LONGEST):
+    with limited(any_repositories.LONGEST):
         kernel, _ = any_repositories.opened(folder / row["file"], row["kernel"], folder, own)
         return stored(kernel, row, own, Store(out))
 
