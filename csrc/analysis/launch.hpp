@@ -52,8 +52,7 @@ struct LaunchRequest {
     std::optional<Recording> record;  // which events to keep
     // If not 0, keeps this number of events per instruction. This setting replaces `record`.
     uint32_t exemplars = 0;
-    // If set, the run is checked. The map has the source's declarations of the shared variables.
-    std::optional<std::map<std::string, ArrayShape>> check;
+    std::optional<CheckSettings> check;  // if set, the run is checked
 
     [[nodiscard]] bool counting() const { return counts || exemplars || record; }
 };

@@ -51,7 +51,7 @@ py::tuple as_tuple(const analysis::Checked& checked, const sim::Program& program
     for (const analysis::Finding& f : checked.findings) {
         py::dict d;
         d["kind"] = analysis::name_of(f.kind);
-        d["warning"] = f.warning;
+        d["severity"] = analysis::name_of(f.severity);
         d["title"] = f.title;
         d["details"] = f.details;
         d["space"] = f.space;

@@ -275,6 +275,8 @@ class Kernel(BaseKernel):
         device: str | Device = "sim",
         undefined: str | Sequence[str] = (),
         cooperative: bool = False,
+        strict: bool = False,
+        instruction_limit: int | None = None,
     ) -> Findings:
         """Launch the kernel on the simulator and report its mistakes.
 
@@ -313,6 +315,12 @@ class Kernel(BaseKernel):
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
             other with ``grid.sync()``. See `launch`.
+        strict : bool
+            True for stricter rules. Two accesses through a ``volatile`` pointer can then be a race,
+            and the warnings about races are errors. docs/checks.md has a table of both settings.
+        instruction_limit : int, optional
+            The largest number of warp instructions that the check may execute, instead of the
+            kernel's own `instruction_limit`. 0 means no limit.
 
         Returns
         -------
@@ -337,7 +345,8 @@ class Kernel(BaseKernel):
 
         where = check_run.device_of(device)
         launch = Launch.of(self, grid, block, shared_bytes, cooperative)
-        return check_run.of_launch(launch.bind_on_host(arguments, where), undefined)
+        bound = launch.bind_on_host(arguments, where)
+        return check_run.of_launch(bound, undefined, strict, instruction_limit)
 
     def observe(
         self,

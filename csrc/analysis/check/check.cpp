@@ -40,11 +40,12 @@ Access access_of(const sim::InstructionInfo& in) {
 }  // namespace
 
 CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& launch,
-                             const sim::AddressSpace& memory,
-                             const std::map<std::string, ArrayShape>& shared)
+                             const sim::AddressSpace& memory, const CheckSettings& settings)
     : program_(program),
       launch_(launch),
+      strict_(settings.strict),
       buffer_hints_(program.instructions.size()),
+      registers_(program),
       shared_bits_(granule_bits(program, Space::shared)),
       global_bits_(granule_bits(program, Space::global)),
       global_(memory, global_bits_),
@@ -62,15 +63,21 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& la
     const std::vector<bool> before_compare_and_swap = loads_before_compare_and_swap(program);
     const std::vector<uint32_t> update = updates(program);
     const std::vector<bool> for_bit_field = loads_for_bit_fields(program);
+    const std::vector<bool> waits = waiting_loads(program);
+    const std::vector<bool> replaces = exchanges_without_result(program);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::Traits& traits = program.instructions[i].traits;
         instructions_.push_back({traits, access_of(program.instructions[i]), copied[i],
-                                 before_compare_and_swap[i], update[i], for_bit_field[i]});
+                                 before_compare_and_swap[i], update[i], waits[i], replaces[i],
+                                 for_bit_field[i]});
     }
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
     });
-    find_shared_variables(shared);
+    for (size_t i = 0; i < update.size(); ++i)
+        updates_shared_ |= update[i] > 0 && program.instructions[i].space == Space::shared;
+    find_shared_variables(settings.shared);
+    find_aliases(settings.restricted);
 }
 
 CheckObserver::~CheckObserver() = default;
@@ -91,16 +98,23 @@ void CheckObserver::start(sim::Block& block) {
     b.proxy_fence = 0;
     b.last_op.assign(size_t(block.warp_count) * sim::warp_size, sim::no_op);
     b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
+    b.registers.assign(size_t(block.warp_count) * registers_.size(), {});
     for (const Warp& w : block.warps) start_frame(w, {}, sim::all_lanes);
 }
 
 void CheckObserver::finish(const sim::Block& block) {
+    if (updates_shared_) note_lost_sums(block);
     free_states_.push_back(static_cast<BlockState*>(block.observed));
 }
 
 void CheckObserver::segment(const Warp& w, uint32_t first, LaneMask mask) {
     BlockState& b = state(w);
     b.order.converge(w.index, mask);
+    if (registers_.size() > 0) [[unlikely]] {
+        auto* const states = &b.registers[w.index * registers_.size()];
+        for (const auto& use : registers_.execute(states, first, program_.segment_end[first], mask))
+            uninitialized(w, use);
+    }
     if (!has_barriers_ || w.current.frame.depth > 0) return;
     uint32_t last = program_.segment_end[first] - 1;
     const sim::Control end = program_.ops[last].control;
@@ -113,6 +127,8 @@ void CheckObserver::segment(const Warp& w, uint32_t first, LaneMask mask) {
 }
 
 void CheckObserver::start_frame(const Warp& w, const sim::Frame& frame, LaneMask lanes) {
+    if (registers_.size() > 0)
+        registers_.enter(&state(w).registers[w.index * registers_.size()], frame.function, lanes);
     const sim::FunctionInfo& f = program_.functions[frame.function];
     if (program_.local_bytes == 0 || f.local_bytes == 0) return;
     sim::for_each_lane(lanes, [&](int lane) {
@@ -193,15 +209,20 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
 
     at.buffer = buffer_hints_[e.pc];
     const sim::Buffer* buffer = shared ? nullptr : &global_.memory().buffers()[at.buffer];
+    const int named = shared ? variable_of_[e.pc] : -1;
+    const sim::Buffer* const variable = named < 0 ? nullptr : &shared_variables_[size_t(named)];
     const bool copies = shared && e.access == Access::async_copy;
     const bool reads = e.access == Access::load || (e.access == Access::async_copy && !copies);
     LaneMask lanes = e.mask;
     // If all lanes read the same address, one check suffices for all of them. The first lane is
     // checked. The last lane is stored in the cell as a second reader (Stamp::extra).
+    const bool rare = !aliases_.empty() || b.order.took_lock(w.index);
     const bool one_for_all = reads && !in.traits.strong && e.shape == Shape::uniform;
     if (one_for_all) lanes &= -lanes;
     sim::for_each_lane(lanes, [&](int lane) {
         at.lane = at.me.lane = uint32_t(lane);
+        if (rare) [[unlikely]]
+            at.me.unfenced = b.order.unfenced(w.index, at.lane);
         const uint32_t other = one_for_all ? uint32_t(sim::warp_size) - 1 : at.lane;
         uint64_t first = e.address(lane), end = first + e.bytes;
         bool* undefined = nullptr;
@@ -215,7 +236,8 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             first -= buffer->address;
             end = std::min(end - buffer->address, buffer->bytes);
             if (buffer->has_gaps && buffer->in_gap(first)) outside_view(at, first);
-        } else if (variable_of_[e.pc] >= 0 && leaves_variable(e, lane)) {
+        } else if (variable && (first - variable->address >= variable->bytes ||
+                                end - variable->address > variable->bytes)) {
             outside_variable(w, e.pc, e.bytes, lane, first);
             return;
         }
@@ -225,6 +247,8 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             at.end = std::min(end, (g + 1) << bits);
             at.undefined = undefined ? undefined + at.offset : nullptr;
             Cell& cell = shared ? at.memory->cell(g) : global_.cell(at.buffer, g);
+            if (rare) [[unlikely]]
+                check_alias(at, cell);
             if (!in.traits.strong || e.access == Access::async_copy) {
                 if (reads) {
                     if (shared && in.traits.asynchronous) check_proxy(at, cell);
@@ -360,6 +384,24 @@ void CheckObserver::write(const Place& at, Cell& cell) {
     initialise(at, cell);
 }
 
+void CheckObserver::check_alias(const Place& at, const Cell& cell) {
+    if (aliases_.empty() || alias_of_[at.me.pc] == 0) return;
+    const auto differs = [&](const Stamp& s) {
+        return s.time && alias_of_[s.pc] > 0 && alias_of_[s.pc] != alias_of_[at.me.pc];
+    };
+    if (at.event.access != Access::store) {
+        if (differs(cell.write)) alias(at, cell.write, cell.write.lane);
+        return;
+    }
+    // A dynamic array may use the memory of another one after it. A thread may also read an element
+    // and then write it, as in `y[i] = x[i] + 1`: this works even if `x` and `y` are __restrict__.
+    if (at.shared) return;
+    for (const Stamp& r : cell.read) {
+        const bool own = of_same_warp(r, at.me) && r.lane == at.lane && r.extra == at.lane;
+        if (!own && differs(r)) alias(at, r, r.lane != at.lane ? r.lane : r.extra);
+    }
+}
+
 void CheckObserver::conflict_with(const Place& at, const Recent& recent, bool both_write) {
     for (const Stamp* s : {&recent.last, &recent.other}) {
         if (s->time && !at.ordered(*s, s->lane)) conflict(at, *s, s->lane, both_write);
@@ -373,7 +415,7 @@ Location& CheckObserver::location(const Place& at) {
 void CheckObserver::read_strong(const Place& at, Cell& cell) {
     Location& l = location(at);
     cell.mark(Cell::has_strong);
-    at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope);
+    at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope, false);
     check_initialised(at, cell);
     const Stamp& w = cell.write;
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
@@ -387,8 +429,10 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     cell.mark(Cell::has_strong);
     const bool atomic = at.instruction.traits.atomic;
     if (atomic) {
-        at.block.order.acquire(l.published, at.me.warp, at.lane, at.instruction.traits.scope);
-        check_initialised(at, cell);
+        const sim::Traits& t = at.instruction.traits;
+        const bool takes_lock = t.form == sim::AtomicForm::compare_and_swap && !t.acquires;
+        at.block.order.acquire(l.published, at.me.warp, at.lane, t.scope, takes_lock);
+        if (!at.instruction.replaces) check_initialised(at, cell);
     }
     const Stamp& w = cell.write;
     if (w.time && (!at.ordered(w, w.lane) || cell.is(Cell::copying)))
@@ -422,7 +466,10 @@ void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_
     const bool lockstep = !atomic && !at.instruction.traits.atomic && then.block == at.me.block &&
                           then.warp == at.me.warp &&
                           at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);
-    if (scopes_differ || lockstep) conflict(at, then, then.lane, false);
+    const CheckedInstruction &was = instructions_[then.pc], &is = at.instruction;
+    const bool weak =
+        strict_ && (was.traits.is_volatile || is.traits.is_volatile) && !was.waits && !is.waits;
+    if (scopes_differ || lockstep || weak) conflict(at, then, then.lane, false);
 }
 
 void CheckObserver::async_complete(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {

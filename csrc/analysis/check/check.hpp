@@ -19,6 +19,7 @@
 
 #include "analysis/check/findings.hpp"
 #include "analysis/check/order.hpp"
+#include "analysis/check/registers.hpp"
 #include "analysis/check/shadow.hpp"
 #include "sim/warp/observer.hpp"
 
@@ -43,6 +44,10 @@ struct CheckedInstruction {
     // For a plain load and a plain store that update an element: a number that both have. Otherwise
     // 0. See updates().
     uint32_t update = 0;
+    // True for a volatile load that waits for another thread; see waiting_loads().
+    bool waits = false;
+    // True for an atomic that does not use the old value; see exchanges_without_result().
+    bool replaces = false;
     // True for a load of the word that contains a bit field, for a write of the bit field; see
     // loads_for_bit_fields().
     bool for_bit_field = false;
@@ -70,6 +75,24 @@ struct CheckedInstruction {
 // load and the store of an update have in common, or 0 for all other instructions.
 [[nodiscard]] std::vector<uint32_t> updates(const sim::Program& program);
 
+// Returns one entry for each instruction: true if it is a volatile load in a loop that waits for
+// another thread, as in `while (*flag == 0);`.
+[[nodiscard]] std::vector<bool> waiting_loads(const sim::Program& program);
+
+// Returns one entry for each instruction: true if it is an atomicExch() whose result is not used.
+// The old value may then be uninitialized.
+[[nodiscard]] std::vector<bool> exchanges_without_result(const sim::Program& program);
+
+// How to check a launch.
+struct CheckSettings {
+    std::map<std::string, ArrayShape> shared;  // the source's declarations of the shared variables
+    // The names of the parameters that are __restrict__ pointers, by their indices.
+    std::map<uint32_t, std::string> restricted = {};
+    // Apply the stricter rules: `volatile` protects an access only in a loop that waits, and what
+    // is usually a warning about a race is an error.
+    bool strict = false;
+};
+
 class CheckObserver {
   public:
     static constexpr sim::Hooks hooks =
@@ -78,7 +101,7 @@ class CheckObserver {
         sim::Hook::synchronized | sim::Hook::arrive | sim::Hook::complete | sim::Hook::misuse;
 
     CheckObserver(const sim::Program& program, const sim::GridRun& launch,
-                  const sim::AddressSpace& memory, const std::map<std::string, ArrayShape>& shared);
+                  const sim::AddressSpace& memory, const CheckSettings& settings);
     ~CheckObserver();
 
     void start(sim::Block& block);
@@ -99,6 +122,8 @@ class CheckObserver {
     // Called after the run. Reports memory that the kernel allocated with malloc() and did not
     // free, and to which no pointer exists any more.
     void lost_memory();
+    // Called after a run without an error. Notes arrays of which the launch wrote only a part.
+    void note_coverage();
     // Called if an error ended the run. Reports this error.
     void stopped(const LaunchError& error, FindingKind kind);
     // The first reason for which the kernel stops in a run without checks.
@@ -122,9 +147,7 @@ class CheckObserver {
     // The address of a read may be computed from the address of a parameter. Reports the read if it
     // is outside this parameter.
     void check_parameter(const sim::Warp& w, const sim::MemoryEvent& e);
-    // Returns true if a lane accesses shared memory outside the variable from which its address is
-    // computed.
-    [[nodiscard]] bool leaves_variable(const sim::MemoryEvent& e, int lane) const;
+    // Reports an access to shared memory outside the variable from which its address is computed.
     void outside_variable(const sim::Warp& w, uint32_t pc, uint32_t bytes, int lane,
                           uint64_t address);
     // Reports an index outside an array member of a structure (outside_member.hpp).
@@ -139,6 +162,9 @@ class CheckObserver {
     // is_behind()). Such a thread took a path without the barrier.
     [[nodiscard]] bool ended_behind(const sim::Block& block, uint32_t barrier_pc);
     [[nodiscard]] bool is_behind(uint32_t op, uint32_t barrier_pc) const;
+
+    // Notes partial sums in shared memory that no thread of the block has read.
+    void note_lost_sums(const sim::Block& block);
 
     static bool is_known(const Place& at, const Cell& cell, uint32_t other);
     void read(const Place& at, Cell& cell, uint32_t other);
@@ -164,8 +190,13 @@ class CheckObserver {
     // an atomic can be limited to its block.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
+    void uninitialized(const sim::Warp& w, const UnwrittenRegisters::Use& use);
     void outside_view(const Place& at, uint64_t first);
     void stale(const Place& at, const Stamp& then);
+    // Reports an access through a name of the memory if another access was through another name.
+    void check_alias(const Place& at, const Cell& cell);
+    void alias(const Place& at, const Stamp& then, uint32_t lane_then);
+    void find_aliases(const std::map<uint32_t, std::string>& restricted);
     void unfenced(const Place& at, const Stamp& then);
     [[nodiscard]] bool same_value(const Place& at, uint32_t lane_then, bool same_instruction) const;
     [[nodiscard]] bool same_instruction(const Place& at, const Stamp& then,
@@ -183,12 +214,18 @@ class CheckObserver {
 
     const sim::Program& program_;
     const sim::GridRun& launch_;
+    const bool strict_;
     std::vector<CheckedInstruction> instructions_;
     std::vector<uint32_t> buffer_hints_;  // for each instruction: the buffer of its last access
+    const UnwrittenRegisters registers_;
     uint32_t shared_bits_ = 4, global_bits_ = 4;
     std::vector<sim::Buffer> shared_variables_;  // sorted by offset
     // For each instruction, the shared variable from which its address is computed, or -1.
     std::vector<int> variable_of_;
+    // Names of memory that may be the same memory: __restrict__ parameters, or dynamic arrays in
+    // shared memory. For each instruction, its name's index + 1, or 0. Usually there are no names.
+    std::vector<std::string> aliases_;
+    std::vector<uint32_t> alias_of_;
     GlobalShadow global_;
     Findings findings_, notes_;
     // The accesses that threads made visible when they arrived at a cluster's barrier.
@@ -203,6 +240,7 @@ class CheckObserver {
     uint64_t faults_ = 0;
     std::optional<Fault> first_fault_;
     bool has_barriers_ = false;
+    bool updates_shared_ = false;  // the kernel updates elements in shared memory; see updates()
     std::map<std::pair<uint32_t, uint32_t>, bool> behind_;  // results of is_behind
 };
 
@@ -219,7 +257,6 @@ struct Checked {
     Touched touched = {};
 };
 [[nodiscard]] Checked run_checked(const sim::Program& program, sim::GridRun launch,
-                                  sim::AddressSpace& memory,
-                                  const std::map<std::string, ArrayShape>& shared);
+                                  sim::AddressSpace& memory, const CheckSettings& settings);
 
 }  // namespace coalesce::analysis

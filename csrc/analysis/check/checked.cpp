@@ -6,13 +6,14 @@
 namespace coalesce::analysis {
 
 Checked run_checked(const sim::Program& program, sim::GridRun launch, sim::AddressSpace& memory,
-                    const std::map<std::string, ArrayShape>& shared) {
+                    const CheckSettings& settings) {
     launch.workers = 1;
-    CheckObserver observer(program, launch, memory, shared);
+    CheckObserver observer(program, launch, memory, settings);
     CheckObserver* const observers[] = {&observer};
     try {
         sim::run_grid<CheckObserver>(program, launch, memory, observers);
         observer.lost_memory();
+        observer.note_coverage();
     } catch (const Deadlock& e) {
         observer.stopped(e, e.of_warp ? FindingKind::warp_mask : FindingKind::barrier);
     } catch (const LaunchError& e) {

@@ -189,4 +189,53 @@ std::vector<uint32_t> updates(const sim::Program& program) {
     return result;
 }
 
+// METHOD
+// If the result of another atomic is not used, the compiler writes `red` instead of `atom`.
+std::vector<bool> exchanges_without_result(const sim::Program& program) {
+    std::set<Register> used;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        for (const uint32_t r : program.data_flow[i].reads)
+            used.emplace(program.instructions[i].function, r);
+    }
+    std::vector<bool> result;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::InstructionInfo& in = program.instructions[i];
+        const bool exchanges = in.traits.code == sim::OpCode::atom &&
+                               in.traits.form != sim::AtomicForm::compare_and_swap;
+        result.push_back(exchanges &&
+                         std::ranges::none_of(program.data_flow[i].writes, [&](uint32_t r) {
+                             return used.contains({in.function, r});
+                         }));
+    }
+    return result;
+}
+
+// METHOD
+// A path leads from the load back to it, and its instructions neither write memory nor change the
+// address.
+std::vector<bool> waiting_loads(const sim::Program& program) {
+    std::vector<bool> waits(program.instructions.size());
+    for (uint32_t load = 0; load < waits.size(); ++load) {
+        const sim::Traits& traits = program.instructions[load].traits;
+        if (!traits.is_volatile || traits.code != sim::OpCode::ld) continue;
+        const std::vector<uint32_t>& address = program.data_flow[load].address;
+        std::set<uint32_t> seen;
+        std::vector<uint32_t> left{load};
+        while (!left.empty() && !waits[load]) {
+            const uint32_t at = left.back();
+            left.pop_back();
+            for (const uint32_t next : program.data_flow[at].successors) {
+                const sim::InstructionInfo& in = program.instructions[next];
+                waits[load] = waits[load] || next == load;
+                const bool passes = in.space == ptx::Space::reg || in.access == Access::load;
+                const bool moves = std::ranges::any_of(
+                    program.data_flow[next].writes,
+                    [&](uint32_t r) { return std::ranges::find(address, r) != address.end(); });
+                if (passes && !moves && seen.insert(next).second) left.push_back(next);
+            }
+        }
+    }
+    return waits;
+}
+
 }  // namespace coalesce::analysis

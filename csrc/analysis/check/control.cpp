@@ -71,6 +71,30 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
         const sim::ShuffleMode mode = op.get<sim::ShuffleOperand>().mode;
         const uint32_t* const b = w.lanes<const uint32_t>(op.operand[3]);
         const uint32_t* const c = w.lanes<const uint32_t>(op.operand[4]);
+        // __shfl_down_sync(mask, value, offset, width) passes ((32 - width) << 8) | 31 as c.
+        constexpr uint32_t valid_c = 0x1f1f;
+        sim::for_each_lane(here, [&](int lane) {
+            if ((c[lane] & ~valid_c) == 0) return;
+            report(lane,
+                   "a shuffle has a width of " +
+                       std::to_string(sim::warp_size - (int32_t(c[lane]) >> 8)) + " lanes",
+                   "a warp has 32 lanes, and the width must be 2, 4, 8, 16 or 32; code that was "
+                   "written for 64 lanes must be changed");
+        });
+        sim::for_each_lane(here, [&](int lane) {
+            if (mode == sim::ShuffleMode::index || b[lane] < uint32_t(sim::warp_size)) return;
+            bool fresh = false;
+            Finding* const f =
+                findings_.group(FindingKind::warp_mask, op.pc, op.pc, no_array, fresh);
+            if (!f || !fresh) return;
+            f->severity = Severity::warning;
+            f->title = "a shuffle with an offset of " + std::to_string(b[lane]) +
+                       " reads the value of the calling lane";
+            f->details.push_back(
+                "a warp has 32 lanes, so the offset must be less than 32: a sum by halves begins "
+                "with an offset of 16");
+            f->first = actor("call", w, op.pc, lane);
+        });
         sim::for_each_lane(here, [&](int lane) {
             const int from = sim::shuffle_source(mode, lane, b[lane], c[lane]).lane;
             if (sim::has_lane(w.mask, from) || !sim::has_lane(masks[lane], lane)) return;
@@ -78,7 +102,7 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
             Finding* const f =
                 findings_.group(FindingKind::warp_mask, op.pc, op.pc, no_array, fresh);
             if (!f || !fresh) return;
-            f->warning = true;
+            f->severity = Severity::warning;
             f->title = "a shuffle reads from a lane that does not execute the shuffle";
             f->details.push_back("lane " + std::to_string(lane) + " reads lane " +
                                  std::to_string(from) + "; only " + sim::lane_list(w.mask) +
@@ -159,7 +183,7 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
         const Actor &one = barrier.arrivals[0], &other = barrier.arrivals[1];
         Finding* const f = findings_.group(FindingKind::barrier, one.pc, other.pc, no_array, fresh);
         if (f && fresh) {
-            f->warning = true;
+            f->severity = Severity::warning;
             f->title = "threads of one block wait at different barriers";
             f->details.push_back(
                 "__syncthreads() in conditional code is defined only if all "
@@ -183,7 +207,7 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
                                  "because a barrier does not wait for threads that have left");
             f->first = here;
         } else if (f && fresh) {
-            f->warning = true;
+            f->severity = Severity::warning;
             f->title = "a barrier completes after some threads of the block have left the kernel";
             f->details.push_back(
                 threads +
@@ -362,7 +386,7 @@ void CheckObserver::lost_memory() {
         const auto& [thread, block] = std::pair{calls.first.thread, calls.first.block};
         Finding f;
         f.kind = FindingKind::heap;
-        f.warning = true;
+        f.severity = Severity::warning;
         f.count = calls.count;
         f.title = "memory from malloc() is never freed";
         f.details.push_back(std::to_string(calls.bytes) +

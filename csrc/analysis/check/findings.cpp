@@ -22,20 +22,32 @@ const char* name_of(FindingKind kind) {
             return "same_value";
         case FindingKind::lockstep:
             return "lockstep";
+        case FindingKind::fence:
+            return "fence";
         case FindingKind::barrier:
             return "barrier";
         case FindingKind::warp_mask:
             return "warp_mask";
+        case FindingKind::alias:
+            return "alias";
         case FindingKind::stale_read:
             return "stale_read";
         case FindingKind::heap:
             return "heap";
+        case FindingKind::coverage:
+            return "coverage";
         case FindingKind::outside_view:
             return "outside_view";
         case FindingKind::stopped:
             return "stopped";
     }
     return "";
+}
+
+const char* name_of(Severity severity) {
+    return severity == Severity::error     ? "error"
+           : severity == Severity::warning ? "warning"
+                                           : "note";
 }
 
 Findings::Place Findings::place_of(uint32_t pc) const {
@@ -84,6 +96,7 @@ std::vector<Finding> Findings::finish() {
         take(finding, {uninitialized, high, high, array}, false);
         take(finding, {same_value, low, high, array}, true);
         take(finding, {lockstep, low, high, array}, true);
+        take(finding, {fence, low, high, array}, true);
     }
     std::vector<Finding> left;
     for (size_t n = 0; n < findings_.size(); ++n) {

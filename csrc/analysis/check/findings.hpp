@@ -27,14 +27,22 @@ enum class FindingKind : uint8_t {
     race,
     same_value,    // a race in which two threads write the same value
     lockstep,      // correct only if the lanes of a warp run in lockstep
+    fence,         // a thread took a lock with compare-and-swap, but executed no fence after it
     barrier,       // a barrier reached by only some threads, or in divergent code
     warp_mask,     // wrong lane mask of a shuffle, vote or match
     heap,          // wrong use of free(), or malloc() memory without any pointer to it
+    alias,         // two names for the same memory that must not be, or are not, two arrays
     stale_read,    // a read through the read-only path of data that the kernel writes
+    coverage,      // memory that the launch does not write, or values that it does not use
     outside_view,  // a valid access outside the views of an array that the caller passed
     stopped,       // the kernel was stopped by a trap, an assertion or a limit
 };
 [[nodiscard]] const char* name_of(FindingKind kind);
+
+// A warning is about code that usually works but is not guaranteed to. A note is about code that is
+// correct, but may not do what its author meant.
+enum class Severity : uint8_t { error, warning, note };
+[[nodiscard]] const char* name_of(Severity severity);
 
 // One of the two accesses of a finding: what was done, by which instruction, and by which thread.
 struct Actor {
@@ -48,7 +56,7 @@ struct Actor {
 // group.
 struct Finding {
     FindingKind kind = FindingKind::race;
-    bool warning = false;
+    Severity severity = Severity::error;
     std::string title;
     std::vector<std::string> details;
     std::string space;  // "global", "shared", "local"; empty if the finding is not about memory

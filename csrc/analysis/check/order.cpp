@@ -19,6 +19,7 @@ void BlockOrder::start(uint32_t block, uint32_t threads) {
         warps_[w].floor = 0;
         warps_[w].pairs.reset();
         warps_[w].regrouped = 0;
+        for (LaneMask& unfenced : warps_[w].unfenced) unfenced = 0;
     }
     threads_.clear();
     known_.reset();
@@ -62,10 +63,13 @@ bool BlockOrder::lockstep(const Stamp& then, uint32_t lane_then, uint32_t warp,
 
 bool BlockOrder::knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                           uint32_t lane) const {
-    if (known_ && known_->covers(then.block, then.warp, lane_then, then.time)) return true;
+    const auto covers = [&](const ClockPtr& c) {
+        return c && c->covers(then.block, then.warp, lane_then, then.time);
+    };
+    if (covers(known_)) return true;
     if (threads_.empty()) return false;
-    const ClockPtr& known = threads_[warp * sim::warp_size + lane].known;
-    return known && known->covers(then.block, then.warp, lane_then, then.time);
+    const Thread& t = threads_[warp * sim::warp_size + lane];
+    return covers(t.known) && !(lacks_fence(then) && covers(t.by_lock));
 }
 
 BlockOrder::Thread& BlockOrder::thread(uint32_t warp, uint32_t lane) {
@@ -127,18 +131,23 @@ void BlockOrder::synchronize(uint32_t warp, LaneMask lanes) {
         sim::for_each_lane(lanes, [&](int i) { (*w.pairs)[size_t(i)] = latest; });
     }
     if (!threads_.empty()) {
-        ClockPtr known;
+        Thread all;
+        for (int scope = 0; scope < 2; ++scope)
+            all.fenced[scope].clock = fenced(warp, lanes, scope);
         sim::for_each_lane(lanes, [&](int i) {
-            known = join(known, threads_[warp * sim::warp_size + uint32_t(i)].known);
+            const Thread& t = threads_[warp * sim::warp_size + uint32_t(i)];
+            all.known = join(all.known, t.known);
+            for (int scope = 0; scope < 2; ++scope)
+                all.awaiting[scope] = join(all.awaiting[scope], t.awaiting[scope]);
         });
-        for (int scope = 0; scope < 2; ++scope) {
-            const ClockPtr visible = fenced(warp, lanes, scope);
-            sim::for_each_lane(lanes, [&](int i) {
-                threads_[warp * sim::warp_size + uint32_t(i)].fenced[scope].clock = visible;
-            });
-        }
-        sim::for_each_lane(
-            lanes, [&](int i) { threads_[warp * sim::warp_size + uint32_t(i)].known = known; });
+        sim::for_each_lane(lanes, [&](int i) {
+            Thread& t = threads_[warp * sim::warp_size + uint32_t(i)];
+            t.known = all.known;
+            for (int scope = 0; scope < 2; ++scope) {
+                t.fenced[scope].clock = all.fenced[scope].clock;
+                t.awaiting[scope] = all.awaiting[scope];
+            }
+        });
     }
     ++now_;
 }
@@ -161,6 +170,7 @@ void BlockOrder::complete(uint32_t barrier) {
     arrivals_[barrier] = {};
     if (a.everyone) {
         floor_ = now_++;
+        for (Lanes& w : warps_) w.unfenced[0] = w.unfenced[1] = 0;
         if (threads_.empty()) return;
         for (uint32_t w = 0; w < warp_count_; ++w) {
             for (int scope = 0; scope < 2; ++scope)
@@ -168,6 +178,7 @@ void BlockOrder::complete(uint32_t barrier) {
         }
         for (Thread& t : threads_) {
             known_ = join(known_, t.known);
+            for (const ClockPtr& awaiting : t.awaiting) known_ = join(known_, awaiting);
             t = {};
         }
         return;
@@ -196,8 +207,14 @@ void BlockOrder::fence(uint32_t warp, LaneMask lanes, ThreadScope scope) {
     const bool separate_lanes = warps_[warp].pairs != nullptr;
     ClockPtr last_known, visible;
     bool first = true;
+    for (int s = 0; s <= int(scope); ++s) warps_[warp].unfenced[s] &= ~lanes;
     sim::for_each_lane(lanes, [&](int i) {
         Thread& t = thread(warp, uint32_t(i));
+        for (int s = 0; s <= int(scope); ++s) {
+            t.known = join(t.known, t.awaiting[s]);
+            t.by_lock = join(t.by_lock, t.awaiting[s]);
+            t.awaiting[s].reset();
+        }
         if (first || separate_lanes || t.known != last_known) {
             visible = knowledge(warp, 1u << i);
             last_known = t.known;
@@ -227,13 +244,29 @@ void BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, ThreadScop
         at.to_device = join(at.to_device, fenced(warp, 1u << lane, int(ThreadScope::device)));
 }
 
-void BlockOrder::acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope) {
+void BlockOrder::acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,
+                         bool needs_fence) {
+    if (needs_fence) {
+        for (LaneMask& unfenced : warps_[warp].unfenced) unfenced |= 1u << lane;
+    }
     const bool near = at.to_block && at.block == block_;
     const bool far = at.to_device && (scope == ThreadScope::device || at.block == block_);
     if (!near && !far) return;
     Thread& t = thread(warp, lane);
-    if (near) t.known = join(t.known, at.to_block);
-    if (far) t.known = join(t.known, at.to_device);
+    ClockPtr& from_block = needs_fence ? t.awaiting[int(ThreadScope::block)] : t.known;
+    ClockPtr& from_device = needs_fence ? t.awaiting[int(ThreadScope::device)] : t.known;
+    if (near) from_block = join(from_block, at.to_block);
+    if (far) from_device = join(from_device, at.to_device);
+}
+
+bool BlockOrder::needs_fence(const Stamp& then, uint32_t lane_then, uint32_t warp,
+                             uint32_t lane) const {
+    if (threads_.empty()) return false;
+    const Thread& t = threads_[warp * sim::warp_size + lane];
+    const auto covers = [&](const ClockPtr& c) {
+        return c && c->covers(then.block, then.warp, lane_then, then.time);
+    };
+    return std::ranges::any_of(t.awaiting, covers) || (lacks_fence(then) && covers(t.by_lock));
 }
 
 }  // namespace coalesce::analysis

@@ -15,7 +15,8 @@
 //
 // In one documented pattern, the block that ends last adds up the results of all blocks (CUDA C++
 // Programming Guide, "Memory Fence Functions"). Two rules accept this pattern. A fence before a
-// barrier also counts for the other threads after the barrier. No fence is required after the read.
+// barrier also counts for the other threads after the barrier. No fence is required after the read,
+// unless the read is a compare-and-swap, with which a thread takes a lock.
 //
 // Accesses of different blocks are otherwise unordered. Each block counts its own time (clock.hpp).
 // One number, `floor`, is the time of the last barrier of the block. All accesses up to this time
@@ -51,7 +52,9 @@ struct Stamp {
     uint32_t pc : 20 = 0;
     uint32_t warp : 5 = 0;
     uint32_t lane : 5 = 0;
-    uint32_t spare : 2 = 0;
+    // One bit per ThreadScope: set if the thread took a lock before the access and executed no
+    // fence of this scope in between; see BlockOrder::unfenced().
+    uint32_t unfenced : 2 = 0;
 };
 inline constexpr uint64_t max_blocks = (1u << 27) - 2;
 inline constexpr uint64_t max_instructions = 1u << 20;
@@ -121,7 +124,21 @@ class BlockOrder {
     // Call this for a strong write or atomic with this scope. `releases` is true if the instruction
     // has .release.
     void publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope, bool releases);
-    void acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope);
+    // Call this for a strong read or atomic. If `needs_fence` is true, the thread is ordered after
+    // the published accesses only when it has executed a fence.
+    void acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,
+                 bool needs_fence);
+    // Returns true if unfenced() is not 0 for a lane of the warp.
+    [[nodiscard]] bool took_lock(uint32_t warp) const { return warps_[warp].unfenced[1] != 0; }
+    // Returns the scopes of which the thread has executed no fence after an acquire(..., true), as
+    // Stamp::unfenced.
+    [[nodiscard]] uint32_t unfenced(uint32_t warp, uint32_t lane) const {
+        return (warps_[warp].unfenced[0] >> lane & 1) | (warps_[warp].unfenced[1] >> lane & 1) << 1;
+    }
+    // Returns true if the access would be ordered if each thread had executed a fence after it took
+    // the lock that protects the access.
+    [[nodiscard]] bool needs_fence(const Stamp& then, uint32_t lane_then, uint32_t warp,
+                                   uint32_t lane) const;
 
   private:
     using Pairs = std::array<std::array<uint32_t, sim::warp_size>, sim::warp_size>;
@@ -134,6 +151,7 @@ class BlockOrder {
         uint32_t floor = 0;
         sim::LaneMask existing = 0;
         sim::LaneMask together = 0;
+        sim::LaneMask unfenced[2] = {};  // see unfenced()
         // pairs[i][j] is a time: lane i knows everything that lane j did up to this time. Null if
         // `floor` suffices.
         std::unique_ptr<Pairs> pairs;
@@ -148,7 +166,9 @@ class BlockOrder {
     };
     struct Thread {
         ClockPtr known;
-        Fenced fenced[2];  // indexed by ThreadScope
+        ClockPtr awaiting[2];  // known after a fence of this scope; indexed by ThreadScope
+        ClockPtr by_lock;      // the part of `known` that came through a lock
+        Fenced fenced[2];      // indexed by ThreadScope
     };
     struct Arrivals {
         struct Group {
@@ -163,6 +183,10 @@ class BlockOrder {
     void regroup(uint32_t warp, sim::LaneMask lanes);
     [[nodiscard]] bool knows_of(const Stamp& then, uint32_t lane_then, uint32_t warp,
                                 uint32_t lane) const;
+    [[nodiscard]] bool lacks_fence(const Stamp& then) const {
+        const ThreadScope scope = then.block == block_ ? ThreadScope::block : ThreadScope::device;
+        return then.unfenced >> int(scope) & 1;
+    }
     Thread& thread(uint32_t warp, uint32_t lane);
     // Returns the events of other threads that at least one of these lanes knows. snapshot() also
     // adds the lanes' own accesses up to now.

@@ -1,6 +1,7 @@
 // Creates the findings about memory, with their messages.
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstring>
 
 #include "analysis/check/state.hpp"
@@ -53,12 +54,6 @@ void CheckObserver::find_shared_variables(const std::map<std::string, ArrayShape
         const bool is_there = known != number.end() && in.access != Access::async_copy;
         variable_of_.push_back(is_there ? known->second : -1);
     }
-}
-
-bool CheckObserver::leaves_variable(const sim::MemoryEvent& e, int lane) const {
-    const Buffer& variable = shared_variables_[size_t(variable_of_[e.pc])];
-    const uint64_t offset = e.address(lane) - variable.address;
-    return offset >= variable.bytes || offset + e.bytes > variable.bytes;
 }
 
 void CheckObserver::outside_variable(const Warp& w, uint32_t pc, uint32_t bytes, int lane,
@@ -229,20 +224,24 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     // cuda::pipeline ends its mbarriers in its destructor. There, too, NVIDIA's code relies on
     // lanes that run in lockstep.
     if (lockstep && at.instruction.traits.code == sim::OpCode::mbarrier_inval) return;
-    const FindingKind kind = lockstep ? FindingKind::lockstep
-                             : equal  ? FindingKind::same_value
-                                      : FindingKind::race;
+    const bool lock = order.needs_fence(then, lane_then, at.me.warp, at.lane);
+    const FindingKind kind = lock       ? FindingKind::fence
+                             : lockstep ? FindingKind::lockstep
+                             : equal    ? FindingKind::same_value
+                                        : FindingKind::race;
     bool fresh = false;
     Finding* const f = findings_.group(kind, then.pc, at.me.pc, array_number(at), fresh);
     if (!f || !fresh) return;
 
-    f->warning = kind != FindingKind::race;
+    if (kind != FindingKind::race && !strict_) f->severity = Severity::warning;
     describe_place(*f, at);
     const std::string place = name_of_place(at);
     const std::string pair = with_article(sim::verb(was.access)) + " and " +
                              with_article(sim::verb(at.instruction.access));
     const std::string values = equal ? "the same value" : "different values";
-    if (at_once) {
+    if (lock) {
+        f->title = pair + " of " + place + " are ordered only if a fence follows the atomicCAS()";
+    } else if (at_once) {
         f->title = "lanes of one warp write " + values + " to " + place + " in one instruction";
     } else if (lockstep) {
         f->title = pair + " of " + place + " are ordered only if the warp runs in lockstep";
@@ -256,7 +255,12 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
     f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 
     auto& details = f->details;
-    if (was.update && was.update == at.instruction.update) {
+    if (lock) {
+        details.push_back("taking a lock with atomicCAS() alone orders nothing: put " +
+                          std::string(here ? "__threadfence_block()" : "__threadfence()") +
+                          " between the atomicCAS() and the " +
+                          (then.unfenced ? "first" : "second") + " of the two accesses");
+    } else if (was.update && was.update == at.instruction.update) {
         details.push_back(
             "each thread reads the element, changes it and writes it back, and another thread can "
             "write in between");
@@ -270,6 +274,11 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
                   "put __syncwarp() between the two accesses"
                 : "only one lane waited for the other warp, so the accesses of the other lanes are "
                   "not ordered: put __syncwarp() before or after the wait");
+    } else if (was.traits.strong && at.instruction.traits.strong &&
+               (was.traits.is_volatile || at.instruction.traits.is_volatile)) {
+        details.push_back(
+            "`volatile` only keeps the compiler from removing accesses: order them, or make both "
+            "accesses atomic");
     } else if (copying) {
         details.push_back(
             was.traits.bulk
@@ -302,11 +311,53 @@ void CheckObserver::uninitialized(const Place& at) {
     f->first = actor(sim::verb(at.instruction.access), at.warp, at.event.pc, int(at.lane));
 }
 
+namespace {
+
+// Returns the variable that a line updates, as in `sum[i] += x`. Otherwise returns "".
+std::string updated_variable(const std::string& line) {
+    const auto is_name = [](char c) { return std::isalnum(uint8_t(c)) || c == '_'; };
+    for (size_t at = 1; at < line.size(); ++at) {
+        if (line[at] != '=' || !std::strchr("+-*/|&^", line[at - 1])) continue;
+        size_t end = at - 1;
+        for (int depth = 0; end > 0; --end) {
+            const char c = line[end - 1];
+            depth += (c == ']') - (c == '[');
+            if (depth == 0 && c != ' ' && c != '[') break;
+        }
+        size_t start = end;
+        while (start > 0 && is_name(line[start - 1])) --start;
+        return line.substr(start, end - start);
+    }
+    return "";
+}
+
+}  // namespace
+
+void CheckObserver::uninitialized(const Warp& w, const UnwrittenRegisters::Use& use) {
+    bool fresh = false;
+    Finding* const f = findings_.group(FindingKind::uninitialized, use.first_use, use.first_use,
+                                       UINT32_MAX, fresh);
+    if (!f) return;
+    f->count += uint64_t(std::popcount(use.lanes)) - 1;
+    if (!fresh) return;
+    const ptx::SourceLine& at = program_.instructions[use.first_use].source;
+    const bool known =
+        at.file == program_.source_file && at.line > 0 && at.line <= program_.source.size();
+    const std::string name = known ? updated_variable(program_.source[at.line - 1]) : "";
+    f->title = (name.empty() ? "a local variable" : "the local variable `" + name + "`") +
+               " is used before it has a value";
+    f->details.push_back(
+        "its register holds what an earlier computation left there: give the variable a value "
+        "where it is declared");
+    f->first = actor("read", w, use.first_use, std::countr_zero(use.lanes));
+}
+
 void CheckObserver::outside_view(const Place& at, uint64_t first) {
     bool fresh = false;
     Finding* const f =
         notes_.group(FindingKind::outside_view, at.me.pc, at.me.pc, array_number(at), fresh);
     if (!f || !fresh) return;
+    f->severity = Severity::note;
     Place there = at;
     there.offset = first;
     describe_place(*f, there);
@@ -331,6 +382,71 @@ void CheckObserver::stale(const Place& at, const Stamp& then) {
         "the compiler treats the array as read-only (const __restrict__ or "
         "__ldg), so the cache may return an old value");
     f->first = actor(sim::verb(instructions_[then.pc].access), then, then.lane);
+    f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
+}
+
+void CheckObserver::find_aliases(const std::map<uint32_t, std::string>& restricted) {
+    std::map<std::string, uint32_t> dynamic;
+    std::map<uint32_t, std::vector<uint32_t>> in_buffer;  // the parameters that point to a buffer
+    for (const sim::InstructionInfo& in : program_.instructions) {
+        const std::string& name = in.origin.variable;
+        if (in.space == Space::shared && !name.empty() && !program_.shared_variables.contains(name))
+            dynamic.emplace(name, uint32_t(dynamic.size()) + 1);
+    }
+    for (const auto& [number, name] : restricted) {
+        if (number >= program_.parameters.size() || program_.parameters[number].bytes != 8)
+            continue;
+        uint64_t address = 0;
+        std::memcpy(&address, &launch_.parameters[program_.parameters[number].offset], 8);
+        const sim::Buffer* const b = global_.memory().nearest(address);
+        if (b && address - b->address < b->bytes)
+            in_buffer[uint32_t(b - global_.memory().buffers().data())].push_back(number);
+    }
+    const bool overlap =
+        std::ranges::any_of(in_buffer, [](const auto& b) { return b.second.size() > 1; });
+    if (dynamic.size() < 2 && !overlap) return;
+    alias_of_.resize(program_.instructions.size());
+    if (dynamic.size() > 1) {
+        aliases_.resize(dynamic.size());
+        for (const auto& [name, number] : dynamic) aliases_[number - 1] = ptx::plain_name(name);
+        for (size_t i = 0; i < alias_of_.size(); ++i) {
+            const auto found = dynamic.find(program_.instructions[i].origin.variable);
+            if (found != dynamic.end()) alias_of_[i] = found->second;
+        }
+    }
+    for (const auto& [buffer, parameters] : in_buffer) {
+        for (size_t n = 0; n < parameters.size() && parameters.size() > 1; ++n) {
+            aliases_.push_back(restricted.at(parameters[n]));
+            for (size_t i = 0; i < alias_of_.size(); ++i) {
+                if (program_.instructions[i].origin.parameter == int32_t(parameters[n]))
+                    alias_of_[i] = uint32_t(aliases_.size());
+            }
+        }
+    }
+}
+
+void CheckObserver::alias(const Place& at, const Stamp& then, uint32_t lane_then) {
+    bool fresh = false;
+    Finding* const f =
+        findings_.group(FindingKind::alias, then.pc, at.me.pc, array_number(at), fresh);
+    if (!f || !fresh) return;
+    const std::string names = "`" + aliases_[alias_of_[then.pc] - 1] + "` and `" +
+                              aliases_[alias_of_[at.me.pc] - 1] + "`";
+    if (at.shared) {
+        f->title = names + " are both extern __shared__, so they begin at the same byte";
+        f->details.push_back(
+            "declare one extern __shared__ array, and let a pointer to the second array begin "
+            "behind the elements of the first");
+    } else {
+        describe_place(*f, at);
+        f->title = names + " are __restrict__, but they point to the same memory";
+        f->details.push_back(
+            "the compiler assumes that an element written through one of them is never accessed "
+            "through the other, so it may use old values: pass different arrays, or remove "
+            "__restrict__");
+    }
+    f->space = at.shared ? "shared" : "global";
+    f->first = actor(sim::verb(instructions_[then.pc].access), then, lane_then);
     f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 

@@ -112,6 +112,12 @@ class GlobalShadow {
         if (!page) page = std::make_unique<Cell[]>(page_cells);
         return page[granule % page_cells];
     }
+    // Returns null if the granule and those near it were never accessed.
+    [[nodiscard]] const Cell* find(uint32_t buffer, uint64_t granule) const {
+        if (buffer >= pages_.size()) return nullptr;
+        const Page& page = pages_[buffer][granule / page_cells];
+        return page ? &page[granule % page_cells] : nullptr;
+    }
     [[nodiscard]] Location& location(uint32_t buffer, uint64_t granule) {
         return locations_[memory_.buffers()[buffer].address + (granule << granule_bits_)];
     }

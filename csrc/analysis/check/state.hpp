@@ -13,6 +13,8 @@ struct CheckObserver::BlockState {
     // For each byte of .local variables: true while the byte has not been written. The indices are
     // [warp][lane][offset].
     std::vector<uint8_t> unwritten;
+    // The tracked registers of each warp.
+    std::vector<UnwrittenRegisters::State> registers;
     // A barrier at which threads wait.
     struct Barrier {
         // for each barrier instruction at which threads wait: the first arrival

@@ -80,7 +80,11 @@ LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const 
     options.read("exemplars", r.exemplars);
     std::optional<py::dict> check;
     options.read("check", check);
-    if (check) r.check = shared_shapes(*check);
+    bool strict = false;
+    options.read("strict", strict);
+    std::map<uint32_t, std::string> restricted;
+    options.read("restricted", restricted);
+    if (check) r.check = {shared_shapes(*check), std::move(restricted), strict};
     bool outside_reads = false;
     options.read("outside_reads", outside_reads);
     sim::OutsideReads reads;

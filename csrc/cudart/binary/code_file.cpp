@@ -27,6 +27,7 @@ CodeFile read_code_file(const std::string& folder, const std::string& key) {
                 std::getline(parts, p.name, ':');
                 std::getline(parts, bytes, ':');
                 std::getline(parts, p.type, ':');
+                p.restricted = !parts.eof();
                 p.item_bytes = uint32_t(std::strtoul(bytes.c_str(), nullptr, 10));
                 file.parameters[name].push_back(p);
             }

@@ -22,6 +22,7 @@ struct DeclaredParameter {
     std::string name;
     uint32_t item_bytes = 0;
     std::string type;
+    bool restricted = false;  // a __restrict__ pointer
 };
 
 struct CodeFile {

@@ -37,7 +37,7 @@ std::string actor(const analysis::Actor& a, const sim::Program& program) {
 std::string finding(const analysis::Finding& f, const sim::Program& program) {
     return json::Object()
         .add("kind", analysis::name_of(f.kind))
-        .add("warning", f.warning)
+        .add("severity", analysis::name_of(f.severity))
         .add("title", f.title)
         .raw("details", json::list(f.details))
         .add("space", f.space)

@@ -12,6 +12,8 @@
 // run as in a plain launch. So a first block must not wait for a remaining block. On a GPU, such a
 // wait may never end either: a remaining block starts only after one of the first blocks has ended.
 // Cooperative launches and launches with clusters are counted as a whole.
+#include <sys/mman.h>
+
 #include <bit>
 #include <cstdio>
 #include <cstring>
@@ -32,6 +34,8 @@ using analysis::Purpose;
 
 // A pointer below this address is null, or an offset from null.
 constexpr uint64_t null_pages = 65536;
+// Members of an object are at most this far from its start, for messages.
+constexpr uint64_t largest_object = 4096;
 
 bool is_object(uint64_t address) {
     return address >= sim::objects_base && address < sim::objects_end;
@@ -46,6 +50,7 @@ LaunchRequest request_of(const KernelWork& w) {
     const auto known = registers.find(w.function->entry);
     if (known != registers.end()) r.registers = known->second;
     r.buffer_bytes = rt.memory.used();
+    r.launch.instruction_limit = rt.settings.instruction_limit;
     return r;
 }
 
@@ -106,6 +111,14 @@ Memory::Names names_of(const KernelWork& w) {
     return names;
 }
 
+// Returns true if the address is in memory of this process that the simulated GPU cannot use.
+bool is_host_memory(uint64_t address) {
+    if (address <= null_pages || in_arena(address) || address >> 47) return false;
+    unsigned char resident = 0;
+    const uint64_t page = address & ~uint64_t{4095};
+    return mincore(reinterpret_cast<void*>(page), 1, &resident) == 0;
+}
+
 // Describes the memory that a fault concerns, one line for each argument that explains it.
 // `address` is the address of an access, or the handle of a texture or surface object. `array` is
 // the array that the message names.
@@ -130,6 +143,21 @@ std::vector<std::string> explanation(const KernelWork& w, const std::string& arr
         }
     });
     if (lines.empty() && !freed.empty()) lines.push_back("the address is in " + freed);
+    if (lines.empty() && array.empty() && is_host_memory(address)) {
+        bool passed = false;  // an argument contains a pointer to an object at the address
+        for (size_t at = 0; at + 8 <= w.parameters.size(); at += 8) {
+            uint64_t pointer = 0;
+            std::memcpy(&pointer, &w.parameters[at], 8);
+            passed = passed || address - pointer < largest_object;
+        }
+        lines.push_back(
+            std::string("the address is in memory of the host, which kernels cannot use: ") +
+            (passed ? "an argument of the kernel contains a pointer to the host. Copy what a "
+                      "structure points to, too. A lambda that uses members of its object contains "
+                      "`this`: copy these members to local variables before the lambda"
+                    : "a pointer that the kernel read from memory of the GPU points to the host. "
+                      "Copy what it points to, too, and store the address of the copy"));
+    }
     return lines;
 }
 
@@ -257,7 +285,13 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
     LaunchRequest request = request_of(w);
-    request.check.emplace();
+    request.check.emplace().strict = rt.settings.strict;
+    const auto declared = module.known.parameters.find(w.function->entry);
+    for (size_t i = 0; declared != module.known.parameters.end() && i < declared->second.size();
+         ++i) {
+        const DeclaredParameter& p = declared->second[i];
+        if (p.restricted) request.check->restricted.emplace(uint32_t(i), p.name);
+    }
     analysis::prepare(program, request);
     PrintCollector prints(request.launch);
     run(w, [&] {

@@ -24,8 +24,10 @@ Settings settings_of_environment() {
             setting("COALESCE_PROGRAM_REPORT"),
             setting("COALESCE_PROGRAM_KEEP"),
             setting("COALESCE_PROGRAM_LAUNCHES", "first"),
-            setting("COALESCE_PROGRAM_CHECK") == "1",
-            setting("COALESCE_PROGRAM_HELPER")};
+            setting("COALESCE_PROGRAM_CHECK") != "",
+            setting("COALESCE_PROGRAM_CHECK") == "strict",
+            setting("COALESCE_PROGRAM_HELPER"),
+            std::strtoull(setting("COALESCE_PROGRAM_LIMIT", "0").c_str(), nullptr, 10)};
 }
 
 const model::Gpu& gpu_named(const std::string& name) {

@@ -36,8 +36,9 @@ inline constexpr int runtime_version = 13000;
 // The settings from the environment variables above.
 struct Settings {
     std::string gpu = "h200", code, report, keep, launches = "first";
-    bool check = false;
+    bool check = false, strict = false;
     std::string helper = {};
+    uint64_t instruction_limit = 0;
 };
 
 // The numbers of limits (cudaLimit).

@@ -157,9 +157,6 @@ void Decoder::describe_function(uint32_t first_instruction) {
         const std::vector<int32_t> in = parameter_addresses(f, current_->traits);
         for (size_t i = 0; i < decoded.size(); ++i) decoded[i].in_parameter = in[i];
     }
-    if (!registers_) return;
-    registers_->push_back(describe_registers(f, current_->traits, current_->flow, current_->slots,
-                                             first_instruction));
     for (const BasicBlock& block : current_->flow.blocks) {
         for (uint32_t i = block.first; i + 1 < block.last; ++i)
             program_.data_flow[first_instruction + i].successors = {first_instruction + i + 1};
@@ -167,6 +164,9 @@ void Decoder::describe_function(uint32_t first_instruction) {
             program_.data_flow[first_instruction + block.last - 1].successors.push_back(
                 first_instruction + current_->flow.blocks[next].first);
     }
+    if (registers_)
+        registers_->push_back(describe_registers(f, current_->traits, current_->flow,
+                                                 current_->slots, first_instruction));
 }
 
 // Gives each register a slot, in the order in which the live ranges begin (the linear scan method).

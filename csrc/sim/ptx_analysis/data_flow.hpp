@@ -42,7 +42,7 @@ struct DataFlow : Effects {
     int64_t added = 0;
     bool guarded = false;
     // The instructions of the function that may be next, as indices into Program::instructions.
-    // Only known if decode() describes the registers.
+    // decode() sets them.
     std::vector<uint32_t> successors;
 };
 [[nodiscard]] DataFlow data_flow(const ptx::Instruction& instruction, const Traits& traits);

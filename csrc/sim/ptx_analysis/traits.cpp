@@ -46,7 +46,9 @@ void read_ptx(Traits& t, const Parts& parts) {
     const bool box_to_global = t.code == OpCode::bulk_tensor && parts.has("bulk_group");
     if (box_to_global) t.atomic = false;
     t.strong = t.atomic || ((loads || stores) && (strong || parts.has("release")));
+    t.is_volatile = parts.has("volatile");
     t.releases = (stores || t.atomic) && parts.any({"release", "acq_rel"});
+    t.acquires = (loads || t.atomic) && parts.any({"acquire", "acq_rel"});
     if (operation(t.code).has(trait::mbarrier) && !box_to_global) t.strong = t.releases = true;
     t.read_only = parts.has("nc") || t.code == OpCode::tex || t.code == OpCode::tld4;
     const bool vectors = loads || stores || t.code == OpCode::ldu;

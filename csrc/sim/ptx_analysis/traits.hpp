@@ -54,7 +54,9 @@ struct Traits {
     bool atomic = false;        // an atomic: atom, red
     // The access is volatile, relaxed or stronger, so other threads may rely on it.
     bool strong = false;
+    bool is_volatile = false;
     bool releases = false;         // a release in the memory model: .release, .acq_rel
+    bool acquires = false;         // an acquire in the memory model: .acquire, .acq_rel
     bool read_only = false;        // a read-only load: .nc, tex
     bool adds_floats = false;      // an atomic addition of floating-point numbers
     bool bypasses_l1 = false;      // a load that bypasses L1

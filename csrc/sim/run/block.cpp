@@ -44,6 +44,12 @@ std::byte initial_local_byte(const Program& program) {
 
 }  // namespace
 
+uint64_t blocks_at_once(const GridRun& launch) {
+    const uint32_t threads = uint32_t(launch.block.count());
+    return uint64_t{launch.gpu.multiprocessors} *
+           std::max(1u, launch.gpu.resident_threads / threads);
+}
+
 void start(Block& block, uint64_t linear) {
     const Program& program = *block.program;
     const Dim3 grid = block.launch->grid;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -161,6 +162,21 @@ std::string attempt(const Op& op, Access access) {
     return std::string(verb(access)) + " of " + plural(op.memory().bytes, "byte");
 }
 
+// Returns the array to which the parameter points from which the address is computed, or null.
+// Returns null, too, if the array is so far away that no index of 32 bits leads to the address.
+const Buffer* array_of_address(const Warp& w, const Op& op, uint64_t address) {
+    const Program& program = *w.block->program;
+    const int32_t number = program.instructions[op.pc].origin.parameter;
+    if (number < 0 || program.parameters[size_t(number)].bytes != 8) return nullptr;
+    uint64_t base = 0;
+    std::memcpy(&base, &w.block->launch->parameters[program.parameters[size_t(number)].offset], 8);
+    const Buffer* const b = w.block->memory->nearest(base);
+    if (!b || base - b->address >= b->bytes) return nullptr;
+    const int64_t item = std::max<uint32_t>(1, b->item_bytes);
+    const int64_t index = int64_t(address - base) / item;
+    return index >= -(int64_t{1} << 31) && index < int64_t{1} << 32 ? b : nullptr;
+}
+
 // Describes a fault in global or constant memory.
 FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault fault,
                                uint64_t address) {
@@ -190,6 +206,21 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
         array = freed->name_at(offset);
         detail = describe(*freed, offset) + " and was freed; the address is that of " +
                  element(*freed, offset);
+    } else if (const Buffer* const meant = near ? nullptr : array_of_address(w, op, address)) {
+        offset = int64_t(address - meant->address);
+        array = meant->name_at(offset);
+        message = what + " far " + (offset < 0 ? "before the start of `" : "past the end of `") +
+                  array + "`";
+        detail = describe(*meant, offset) + "; the address is " + element(*meant, offset);
+        const int64_t item = std::max<uint32_t>(1, meant->item_bytes), index = offset / item;
+        constexpr int64_t wrap = int64_t{1} << 32;
+        if (index < 0 && index >= -wrap / 2 && uint64_t(index + wrap) < meant->bytes / item)
+            detail += ". A 32-bit index has overflowed: " + std::to_string(index) + " is " +
+                      std::to_string(index + wrap) +
+                      " - 2^32. Compute the index with 64 bits (size_t or long long)";
+        else if (index < wrap && index >= wrap / 2)
+            detail += ". A 32-bit unsigned index is less than 0: " + std::to_string(index) +
+                      " is 2^32 - " + std::to_string(wrap - index);
     } else if (!near) {
         message =
             what + (address < (1u << 16) ? " through a null pointer" : " outside every array");
@@ -540,6 +571,12 @@ void throw_limit(const Warp& w) {
                           triple(block.index.x, block.index.y, block.index.z) +
                           " was still running. To allow more, pass a larger `instruction_limit` to "
                           "coalesce.Kernel";
+    const GridRun& launch = *block.launch;
+    if (const uint64_t held = blocks_at_once(launch); launch.grid.count() > held)
+        message += "\n  the grid has " + std::to_string(launch.grid.count()) +
+                   " blocks, and at most " + std::to_string(held) +
+                   " can run at once: if a block waits for a block that has not started, as in a "
+                   "barrier for the whole grid, it waits for ever";
     if (w.running) message += "\n  " + place_of(w, w.current);
     throw InstructionLimit(message);
 }

@@ -24,6 +24,10 @@ void index_threads(Block& block, Dim3 extent, std::vector<uint32_t> (&storage)[3
 // Prepares a block to run as number `linear` of the grid. Its program and launch must be set.
 void start(Block& block, uint64_t linear);
 
+// Returns the number of blocks that the GPU can hold at once. Only these blocks may wait for each
+// other.
+[[nodiscard]] uint64_t blocks_at_once(const GridRun& launch);
+
 // Call arrive() when lanes have reached a join (a place where lanes wait for each other). If these
 // were the last lanes for which the join waits, all of them continue together, and the join is
 // removed. release_if_complete() tests this, and returns true if the join was removed.

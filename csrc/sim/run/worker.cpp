@@ -32,15 +32,12 @@ WorkerBase::WorkerBase(const Program& program, const GridRun& launch, AddressSpa
     latest_loads_.resize(program.instructions.size());
     shared_.latest_loads = latest_loads_.data();
     shared_.rows = &rows_;
-    const uint32_t threads = uint32_t(launch.block.count());
     index_threads(shared_, launch.block, thread_index_);
     // The blocks that the GPU holds at the same time may wait for each other.
-    const uint64_t resident =
-        uint64_t{launch.gpu.multiprocessors} * std::max(1u, launch.gpu.resident_threads / threads);
-    max_waiting_ =
-        launch.cooperative
-            ? UINT64_MAX
-            : std::max<uint64_t>(1, resident / worker_count(launch) / launch.cluster.count());
+    max_waiting_ = launch.cooperative
+                       ? UINT64_MAX
+                       : std::max<uint64_t>(1, blocks_at_once(launch) / worker_count(launch) /
+                                                   launch.cluster.count());
     one_worker_ = worker_count(launch) == 1;
 }
 

@@ -18,11 +18,14 @@ Kind = Literal[
     "race",
     "same_value",
     "lockstep",
+    "fence",
     "barrier",
     "warp_mask",
+    "alias",
     "stale_read",
     "heap",
     "stopped",
+    "coverage",
     "outside_view",
 ]
 
@@ -72,6 +75,8 @@ class Finding:
         - ``"use_after_free"``: an access to memory that was freed before;
         - ``"uninitialized"``: a read of memory that was never written;
         - ``"read_only"``: a write to read-only memory;
+        - ``"alias"``: two ``__restrict__`` parameters, or two ``extern __shared__`` arrays, are the
+          same memory;
         - ``"stale_read"``: a read through the read-only cache, although the kernel writes the data;
         - ``"race"``: two accesses to the same address in no defined order, and at least one of them
           is a write;
@@ -79,9 +84,13 @@ class Finding:
         - ``"lockstep"``: a race between two lanes of the same warp. The code is right only if all
           lanes of the warp execute each instruction at the same time, which CUDA does not
           guarantee;
+        - ``"fence"``: a race that a lock would prevent if a fence followed the ``atomicCAS()`` that
+          takes the lock;
         - ``"barrier"``, ``"warp_mask"``: a barrier or a warp operation that is used wrongly;
         - ``"heap"``: a wrong ``free()``, or memory of ``malloc()`` that is never freed;
         - ``"stopped"``: the end of the run by a trap, a failed assert or a limit;
+        - ``"coverage"``: a part of an array that the launch does not write, or values in shared
+          memory that no thread reads. This is only a note;
         - ``"outside_view"``: an access to an element outside the view that was passed, but inside
           its base array. This is only a note.
     severity : {"error", "warning", "note"}
@@ -166,9 +175,10 @@ class Findings(Sequence[Finding]):
     left_out : int
         The number of findings that are not in the list. The list has at most 100 findings.
     notes : tuple of Finding
-        Accesses that are valid, but may not be what you meant. There is one kind of note: you
+        What is valid, but may not be what you meant. There are two kinds of notes. First: you
         passed a view such as ``x[r:]``, and the kernel accessed other elements of `x`. If you want
-        an error for these accesses, pass ``coalesce.pointer(x[r:], 0)``.
+        an error for these accesses, pass ``coalesce.pointer(x[r:], 0)``. Second: the launch writes
+        only a part of an array, or does not use values that it has written to shared memory.
 
     Examples
     --------
@@ -292,11 +302,7 @@ def findings_of(kernel: str, reported: tuple[list[dict[str, Any]], int]) -> Find
 def _finding(fields: dict[str, Any]) -> Finding:
     return Finding(
         kind=fields["kind"],
-        severity="note"
-        if fields["kind"] == "outside_view"
-        else "warning"
-        if fields["warning"]
-        else "error",
+        severity=fields["severity"],
         title=fields["title"],
         details=tuple(fields["details"]),
         space=fields["space"],

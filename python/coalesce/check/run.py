@@ -22,14 +22,27 @@ from coalesce.launch.simulated import simulate
 from coalesce.simulate.recorded import declared_shared
 
 
-def of_launch(launch: Launch, undefined: str | Sequence[str]) -> Findings:
+def of_launch(
+    launch: Launch,
+    undefined: str | Sequence[str],
+    strict: bool = False,
+    instruction_limit: int | None = None,
+) -> Findings:
     """Check one launch. See `Kernel.check`."""
     names = [undefined] if isinstance(undefined, str) else require.texts("undefined", undefined)
     kernel = launch.kernel
     masks = _masks(launch, names)
-    declared = declared_shared(kernel)
+    options: dict[str, Any] = {
+        "check": declared_shared(kernel),
+        "strict": strict,
+        "restricted": {i: p.name for i, p in enumerate(launch.parameters) if p.restrict},
+    }
+    if instruction_limit is not None:
+        options["instruction_limit"] = require.whole(
+            "instruction_limit", instruction_limit, 0, 2**63 - 1
+        )
     with reporter(None, f"checks of {kernel.name}") as report, _tested(launch) as tested:
-        result = simulate(launch, masks, **tested, check=declared, progress=report)
+        result = simulate(launch, masks, **tested, **options, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
     return findings_of(kernel.name, result.findings)

@@ -130,6 +130,7 @@ def _run(options: argparse.Namespace) -> int:
         shared_bytes=options.shared,
         device=options.device,
         options=tuple(options.option),
+        limit=options.instruction_limit,
     )
     return 0
 
@@ -219,7 +220,13 @@ def _explain_file(options: argparse.Namespace) -> int:
             f"--grid 4 --block 256; if the file has a main(), run all of it: coalesce run "
             f"{shlex.quote(options.what)}"
         )
-    kernel, words = kernel_of(options.what, options.entry, options.argument, options.option)
+    kernel, words = kernel_of(
+        options.what,
+        options.entry,
+        options.argument,
+        options.option,
+        limit=options.instruction_limit,
+    )
     launch = options.grid, options.block
     values = [argument(word) for word in words]
     explained = kernel.profile(
@@ -240,15 +247,27 @@ def _explain_file(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
+    from coalesce.check import ci
     from coalesce.cli.run_file import argument, kernel_of
 
-    kernel, words = kernel_of(options.file, options.entry, options.argument, options.option)
+    kernel, words = kernel_of(
+        options.file,
+        options.entry,
+        options.argument,
+        options.option,
+        limit=options.instruction_limit,
+    )
     values = [argument(word) for word in words]
     findings = kernel.check(
-        options.grid, options.block, *values, shared_bytes=options.shared, device=options.device
+        options.grid,
+        options.block,
+        *values,
+        shared_bytes=options.shared,
+        device=options.device,
+        strict=options.strict,
     )
     print(findings)
-    return 1 if findings else 0
+    return ci.report(ci.of_findings((*findings, *findings.notes), options.file), options, 1)
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -31,7 +31,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if rest:
         options.argument += rest
     if options.command == "run":
-        for name in ("profile", "launch", "check", "html", "json"):
+        for name in ("profile", "launch", "check", "strict", "github", "sarif", "html", "json"):
             if vars(options)[name]:
                 parser.error(
                     f"--{name} is an option for a whole program. To run a whole program, leave out "
@@ -106,7 +106,51 @@ def _add_program(parser: Any) -> None:
         action="store_true",
         help="look for mistakes in the kernels and in the host code; exit with 3 if there are any",
     )
+    _add_check_options(parser)
+    _add_limit(parser)
     _add_files(parser)
+
+
+def _add_limit(parser: Any) -> None:
+    parser.add_argument(
+        "--instruction-limit",
+        type=_positive,
+        metavar="N",
+        help="end a launch after N warp instructions (default: no limit)",
+    )
+
+
+def _add_check_options(parser: Any) -> None:
+    """Add the options that say how a check works, and how its findings are reported."""
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="check by stricter rules: `volatile` protects no access, and warnings about races are "
+        "errors",
+    )
+    parser.add_argument(
+        "--fail-on",
+        type=_wanted,
+        default=("error", "warning"),
+        metavar="KINDS",
+        help="the severities or kinds of findings that change the exit status, such as race,error "
+        "(default: error,warning). A leak counts only if it is named",
+    )
+    parser.add_argument(
+        "--github", action="store_true", help="also print the findings as annotations of GitHub"
+    )
+    parser.add_argument(
+        "--sarif", metavar="FILE", help="also write the findings to a file, in the format SARIF"
+    )
+
+
+def _wanted(text: str) -> tuple[str, ...]:
+    from coalesce.check import ci
+
+    try:
+        return ci.wanted(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def build() -> argparse.ArgumentParser:
@@ -306,6 +350,8 @@ def _add_check(commands: Any) -> None:
     check.add_argument("file", help="CUDA C++ or PTX")
     check.add_argument("argument", nargs="*", metavar="[ENTRY] ARGUMENT", help=KERNEL_ARGUMENTS)
     _add_kernel(check, required=True)
+    _add_limit(check)
+    _add_check_options(check)
     _add_compiler(check)
     _add_device(check, "sim", names=SIMULATED)
 
@@ -365,6 +411,7 @@ def _add_explain(commands: Any) -> None:
         "wavefronts of 64 lanes; BYTES is 64 for an MI200 and 128 for an MI300",
     )
     _add_kernel(kernel, required=False)
+    _add_limit(kernel)
     _add_compiler(kernel)
     kernel.add_argument(
         "--ncu",

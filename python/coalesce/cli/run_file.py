@@ -46,18 +46,20 @@ def run_file(
     shared_bytes: int = 0,
     device: str | None = None,
     options: tuple[str, ...] = (),
+    limit: int | None = None,
 ) -> None:
     """Compile a kernel, run it, and print its arrays.
 
     `file`, `entry` and `words` name the kernel and its arguments (see `kernel_of`). `shared_bytes`
-    is the dynamic shared memory per block. On the simulator, also print the counts of the launch.
+    is the dynamic shared memory per block. `limit` is the kernel's `instruction_limit`. On the
+    simulator, also print the counts of the launch.
     On a GPU, also print the kernel's time.
     """
     from coalesce.arrays import devices
 
     chosen = devices.resolve(device)
     simulated = chosen.kind == "sim"
-    kernel, arguments = kernel_of(file, entry, words, options, chosen)
+    kernel, arguments = kernel_of(file, entry, words, options, chosen, limit)
     values = [argument(text) for text in arguments]
     # Launch the kernel once to compute the result, and time it later. Timing runs the kernel many
     # times. If the kernel adds to its output, the output would be a sum over all these runs.
@@ -87,6 +89,7 @@ def kernel_of(
     words: Sequence[str],
     options: Sequence[str],
     device: Device | None = None,
+    limit: int | None = None,
 ) -> tuple[Kernel, list[str]]:
     """Return a kernel of a file, and the words of the command line that describe its arguments.
 
@@ -98,7 +101,7 @@ def kernel_of(
 
     if entry is None and words and _ENTRY.fullmatch(words[0]):
         entry, words = words[0], words[1:]
-    kernel = Kernel(Path(file), entry, options=options, device=device)
+    kernel = Kernel(Path(file), entry, options=options, device=device, instruction_limit=limit)
     return kernel, list(words)
 
 

@@ -25,23 +25,24 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     A .cu file is compiled first. If SIGTERM or SIGHUP ends the program, for example because of the
     command ``timeout``, the costs of the launches until then are printed.
     """
-    gpu = _gpu(options.device)
-    launches = None
-    if options.launch is not None:
-        launches = options.launch
-    elif options.profile:
-        launches = "first"
-    settings = {"gpu": gpu, "check": options.check, "launches": launches}
+    settings = programs.Settings(
+        gpu=_gpu(options.device),
+        check=options.check,
+        strict=options.strict,
+        launches=options.launch or ("first" if options.profile else ""),
+        instruction_limit=options.instruction_limit or 0,
+    )
     try:
         with _passed_on_signals():
             if options.command == "exec":
-                outcome = programs.execute(options.file[0], arguments, **settings)
+                outcome = programs.execute(options.file[0], arguments, settings)
             else:
-                outcome = programs.run(options.file, arguments, options=options.option, **settings)
+                outcome = programs.run(options.file, arguments, settings, options.option)
     except LookupError as error:  # no compiler, or a library that cannot be simulated
         raise ValueError(str(error)) from None
     except programs.Stopped as stopped:
         return 128 + stopped.number
+    from coalesce.check import ci
     from coalesce.programs import report
 
     if outcome.signal:
@@ -55,7 +56,9 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         return outcome.status
     if outcome.report["unusable"]:
         return _UNUSABLE
-    return _FAILED if options.check and report.has_errors(outcome.report) else 0
+    if not options.check:
+        return 0
+    return ci.report(report.problems(outcome.report), options, _FAILED)
 
 
 @contextlib.contextmanager

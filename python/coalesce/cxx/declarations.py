@@ -27,6 +27,8 @@ class Declared:
     pointer: bool = False
     const: bool = False  # a pointer to const elements
     certain: bool = True  # False if the type is not certain from the text
+    restrict: bool = False  # a __restrict__ pointer
+    reference: bool = False
 
     @property
     def spelled(self) -> str:
@@ -318,7 +320,9 @@ def _parameter(text: str, known: Mapping[str, str]) -> Declared:
     if not re.search(r"\w", re.sub(r"\bconst\b", "", type_text)):
         type_text, name = replaced(text, known), ""  # the parameter has no name
     if "#" in text or UNKNOWN in type_text or "&" in type_text or "(" in type_text:
-        return Declared(name if "#" not in text else "", "", certain=False)
+        reference = type_text.rstrip().endswith("&") and "#" not in text and name != ""
+        return Declared(name if "#" not in text else "", "", certain=False, reference=reference)
+    restrict = re.search(r"\b(?:__)?restrict(?:__)?\b", text) is not None
     head, *stars = type_text.split("*")
     pointers = len(stars) + arrays
     words = [w for w in re.findall(r"\w+|[<>:,]", head) if w not in NOT_TYPES]
@@ -328,7 +332,7 @@ def _parameter(text: str, known: Mapping[str, str]) -> Declared:
     base = normalized(words)
     if pointers > 1:
         base, const = f"{base} *", False
-    return Declared(name, base, pointers > 0, const and pointers > 0, certain)
+    return Declared(name, base, pointers > 0, const and pointers > 0, certain, restrict)
 
 
 _KEYWORDS = {"void", "unsigned", "signed", "wchar_t", "char16_t", "char32_t", "__int128", "auto"}

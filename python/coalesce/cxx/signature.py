@@ -66,6 +66,8 @@ class Parameter:
     const: bool = False
     spelled: str = ""  # the C++ type, such as "const float *"
     item_bytes: int = 0  # the size of the element behind a pointer; 0 if unknown
+    restrict: bool = False  # a __restrict__ pointer
+    reference: bool = False  # a C++ reference, which a kernel cannot have
 
     def __str__(self) -> str:
         return f"`{self.name}` ({self.spelled})" if self.spelled else f"`{self.name}`"
@@ -292,8 +294,9 @@ def signature_of(
     doubtful = declared is None or not all(d.certain for d in declared)
     if doubtful and source and ask is not None and not _all_known(compiled):
         compiled = compiled_types.of_function(expression or name, ask)
+    text = declared or [declarations.Declared("", "")] * len(parameters)
     resolved = [
-        _agreed(d, p, i)
+        replace(_agreed(d, p, i), restrict=text[i].restrict, reference=text[i].reference)
         for i, (d, p) in enumerate(
             zip(_merged(declared, compiled, len(parameters)), parameters, strict=True)
         )

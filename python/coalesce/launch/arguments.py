@@ -203,6 +203,11 @@ def _one(parameter: Parameter, value: Any) -> Argument:
         return _texture(parameter, value)
     if "cudaTextureObject_t" in parameter.spelled or "cudaSurfaceObject_t" in parameter.spelled:
         _refuse_arrays(parameter, value)
+    if parameter.reference:
+        raise TypeError(
+            f"`{parameter.name}` is a C++ reference, which a kernel cannot take as a parameter: it "
+            f"would be an address of the host. Declare `{parameter.name}` by value, or as a pointer"
+        )
     if parameter.kind in ("pointer", "word"):
         if isinstance(value, np.ndarray):
             return _extended_to_base(_host_array(parameter, value))

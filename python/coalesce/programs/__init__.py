@@ -61,29 +61,46 @@ class Outcome:
     unprofiled: int = 0
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a program runs on the simulator.
+
+    Attributes
+    ----------
+    gpu : str
+        The name of the simulated GPU.
+    check, strict : bool
+        Whether each launch is checked for mistakes, and whether by the stricter rules.
+    launches : str
+        Which launches of each kernel are profiled: ``"first"``, ``"all"``, or the number of a
+        launch, such as ``"2"`` for the second one. ``""`` means none.
+    instruction_limit : int
+        The largest number of warp instructions that a launch may execute. 0 means no limit.
+    """
+
+    gpu: str = "h200"
+    check: bool = False
+    strict: bool = False
+    launches: str = ""
+    instruction_limit: int = 0
+
+
 def run(
     sources: Sequence[str | os.PathLike[str]],
-    arguments: Sequence[str] = (),
-    *,
+    arguments: Sequence[str],
+    settings: Settings,
     options: Sequence[str] = (),
-    gpu: str = "h200",
-    check: bool = False,
-    launches: str | None = None,
 ) -> Outcome:
     """Compile a CUDA program from its source files, and run it on the simulator.
 
-    `arguments` are passed to the program, and `options` to the compiler. `gpu` is the name of the
-    simulated GPU. With `check`, each launch is checked for mistakes. The executable gets the name
-    of the first source.
-
-    `launches` says which launches of each kernel are profiled: ``"first"``, ``"all"``, or the
-    number of a launch, such as ``"2"`` for the second one. By default, no launch is profiled.
+    `arguments` are passed to the program, and `options` to the compiler. The executable gets the
+    name of the first source.
     """
     for source in sources:
         if not Path(source).is_file():
             raise FileNotFoundError(f"there is no file {source}")
     path = Path(sources[0])
-    built = nvcc.build(sources, options, arch=ARCHITECTURES[gpu], debug=check)
+    built = nvcc.build(sources, options, arch=ARCHITECTURES[settings.gpu], debug=settings.check)
     if built.log.strip():
         print(built.log.strip(), file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
@@ -91,30 +108,25 @@ def run(
         executable.write_bytes(built.executable)
         executable.chmod(0o700)
         name = str(path.with_suffix(""))
-        return _run(executable, [name, *arguments], built.code, Path(folder), gpu, check, launches)
+        return _run(executable, [name, *arguments], built.code, Path(folder), settings)
 
 
 def execute(
-    executable: str | os.PathLike[str],
-    arguments: Sequence[str] = (),
-    *,
-    gpu: str = "h200",
-    check: bool = False,
-    launches: str | None = None,
+    executable: str | os.PathLike[str], arguments: Sequence[str], settings: Settings
 ) -> Outcome:
     """Run an executable CUDA program on the simulator.
 
-    `executable` is the path of the program. The docstring of `run` explains the other parameters.
-    The program must either use only the driver API, or be built with ``nvcc -cudart shared``.
+    `executable` is the path of the program, and `arguments` are passed to it. The program must
+    either use only the driver API, or be built with ``nvcc -cudart shared``.
     """
     path = Path(executable).resolve()
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {executable}")
     executables.check_executable(path)
-    code = executables.cached_code_of(path.read_bytes(), ARCHITECTURES[gpu])
+    code = executables.cached_code_of(path.read_bytes(), ARCHITECTURES[settings.gpu])
     with tempfile.TemporaryDirectory(prefix="coalesce-") as folder:
         words = [str(executable), *arguments]
-        return _run(path, words, code, Path(folder), gpu, check, launches)
+        return _run(path, words, code, Path(folder), settings)
 
 
 def _run(
@@ -122,9 +134,7 @@ def _run(
     words: Sequence[str],
     code: dict[str, str],
     folder: Path,
-    gpu: str,
-    check: bool,
-    launches: str | None,
+    settings: Settings,
 ) -> Outcome:
     own = folder / "coalesce"
     own.mkdir()
@@ -137,11 +147,12 @@ def _run(
         "LD_LIBRARY_PATH": os.pathsep.join(
             [str(own), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         ),
-        "COALESCE_PROGRAM_GPU": gpu,
+        "COALESCE_PROGRAM_GPU": settings.gpu,
         "COALESCE_PROGRAM_CODE": str(own),
         "COALESCE_PROGRAM_REPORT": str(report),
         "COALESCE_PROGRAM_HELPER": sys.executable,
         "COALESCE_PROGRAM_PARENT": str(os.getpid()),
+        "COALESCE_PROGRAM_LIMIT": str(settings.instruction_limit),
     }
     (own / "helper.py").write_text(_helper())
     if b"libnvrtc.so" in executable.read_bytes():
@@ -149,14 +160,14 @@ def _run(
 
         with contextlib.suppress(CompileError):  # without NVRTC, libnvrtc.so reports the error
             environment["COALESCE_PROGRAM_NVRTC"] = nvrtc.library()
-    if check:
-        environment["COALESCE_PROGRAM_CHECK"] = "1"
-    if launches:
+    if settings.check:
+        environment["COALESCE_PROGRAM_CHECK"] = "strict" if settings.strict else "usual"
+    if settings.launches:
         snapshots = own / "launches"
         snapshots.mkdir()
         environment |= {
             "COALESCE_PROGRAM_KEEP": str(snapshots),
-            "COALESCE_PROGRAM_LAUNCHES": launches,
+            "COALESCE_PROGRAM_LAUNCHES": settings.launches,
         }
     sys.stdout.flush()
     with subprocess.Popen(list(words), executable=str(executable), env=environment) as process:
@@ -170,9 +181,9 @@ def _run(
                 outcome.report = json.loads(report.read_text("utf-8", "replace"))
         finally:
             passed_on = _running.pop(process)
-    if launches and outcome.report is not None:
-        _profile(outcome, outcome.report["snapshots"], gpu, stopped=bool(passed_on))
-    if check:
+    if settings.launches and outcome.report is not None:
+        _profile(outcome, outcome.report["snapshots"], settings.gpu, stopped=bool(passed_on))
+    if settings.check:
         from coalesce.programs import places
 
         places.add_places(outcome.report)

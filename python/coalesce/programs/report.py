@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 from coalesce.render import console, tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from coalesce.check import Findings
+    from coalesce.check.ci import Problem
     from coalesce.programs import Outcome
 
 # Names of kernels with more characters are shortened.
@@ -91,20 +95,25 @@ def _short(name: str) -> str:
 
 def findings_text(report: dict[str, Any]) -> str:
     """Return the findings of a check as text. Findings about host code come first."""
-    from coalesce.check import findings_of
-
     parts = []
     for mistake in report["host"]:
         place = f"\n  {mistake['place']}" if mistake.get("place") else ""
         more = f"\n  {mistake['count'] - 1:,} more like it" if mistake["count"] > 1 else ""
         parts.append(f"host, {mistake['kind']}: {mistake['text']}{place}{more}")
-    for launch in report["checked"]:
-        listed = [_with_tuples(finding) for finding in launch["findings"]]
-        name = _short(launch["kernel"])
-        findings = findings_of(name, (listed, launch["left_out"]))
+    for launch, findings in _checked(report):
+        name = findings.kernel
         which = "" if launch["launch"] == 1 else f" (launch {launch['launch']})"
         parts.append(f"kernel {name}{which}:\n{findings}")
     return "\n\n".join(parts)
+
+
+def _checked(report: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Findings]]:
+    """Return the launches in which a check found something, and their findings."""
+    from coalesce.check import findings_of
+
+    for launch in report["checked"]:
+        listed = [_with_tuples(finding) for finding in launch["findings"]]
+        yield launch, findings_of(_short(launch["kernel"]), (listed, launch["left_out"]))
 
 
 def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
@@ -116,9 +125,14 @@ def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def has_errors(report: dict[str, Any]) -> bool:
-    """Return whether a check found a mistake in the program's kernels or in its host code."""
-    return bool(report["host"] or report["checked"])
+def problems(report: dict[str, Any]) -> list[Problem]:
+    """Return what a check found in the program's host code and in its kernels."""
+    from coalesce.check import ci
+
+    found = ci.of_host(report["host"])
+    for _, findings in _checked(report):
+        found += ci.of_findings((*findings, *findings.notes), "")
+    return found
 
 
 def as_dict(outcome: Outcome) -> dict[str, Any]:

@@ -388,3 +388,177 @@ def test_an_update_of_uninitialized_memory(update):
     }}"""
     (finding,) = coalesce.Kernel(source, "k", device="sim").check(1, 32, np.zeros(32, np.uint32))
     assert finding.kind == "uninitialized"
+
+
+PRODUCT = """extern "C" __global__ void k(const float *a, const float *b, float *c, int n) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    DECLARED
+    for (int i = 0; i < n; ++i) UPDATE += a[y * n + i] * b[i * n + x];
+    RESULT
+}"""
+
+
+@pytest.mark.parametrize("n", [1, 5, 16])
+@pytest.mark.parametrize(
+    ("declared", "update", "result"),
+    [
+        ("float sum;", "sum", "c[y * n + x] = sum;"),
+        ("int sum;", "sum", "if (sum > 3) c[y * n + x] = 1;"),
+        ("float sum[2];", "sum[1] = a[i], sum[0]", "c[y * n + x] = sum[0];"),
+    ],
+)
+def test_a_local_variable_without_a_value(declared, update, result, n):
+    source = PRODUCT.replace("UPDATE", update).replace("RESULT", result)
+    arrays = [np.ones((n, n), np.float32) for _ in range(3)]
+    f = only(check(source.replace("DECLARED", declared), 1, (n, n), *arrays, n), "uninitialized")
+    assert f.title == "the local variable `sum` is used before it has a value"
+    assert f.lines == (4,)
+    declared = declared.replace(";", " = {};")
+    assert not check(source.replace("DECLARED", declared), 1, (n, n), *arrays, n)
+
+
+DEFINED = [
+    "float v; if (i < n) v = x[i]; if (i < n) y[i] = v * 2;",
+    "float v; bool ok = i < n; if (ok) v = x[i]; y[i] = ok && v > 0 ? v : 1;",
+    """float v, w;
+    for (int j = 0; j < n; ++j) { if (j) w += v; else w = 0; v = x[j]; }
+    y[i] = w;""",
+    """float v[4];
+    for (int j = 0; j < n % 5; ++j) v[j] = x[j];
+    for (int j = 0; j < n % 5; ++j) y[i] += v[j];""",
+    """__shared__ float s[32];
+    float v;
+    if (i < n) v = x[i];
+    s[i] = v;
+    __syncthreads();
+    if (i < n) y[i] = s[n - 1 - i];""",
+]
+
+
+@pytest.mark.parametrize("body", DEFINED)
+@pytest.mark.parametrize("n", [7, 19])
+def test_local_variables_with_a_value_where_they_are_used(body, n):
+    source = f"""extern "C" __global__ void k(const float *x, float *y, int n) {{
+        int i = threadIdx.x;
+        {body}
+    }}"""
+    findings = check(source, 1, 32, np.ones(32, np.float32), np.ones(32, np.float32), n)
+    assert not findings, str(findings)
+
+
+COVERED = """extern "C" __global__ void k(float *c, int rows, int cols) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < cols && y < rows) c[y * cols + x] = 1;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "missing", "first"),
+    [
+        ((2, 3), None, None),
+        ((2, 2), 30, "c[16, 0]"),
+        ((1, 3), 38, "c[0, 8]"),
+        ((1, 2), 62, "c[0, 8]"),
+    ],
+)
+def test_elements_that_are_not_written(grid, missing, first):
+    findings = check(COVERED, grid, (8, 8), np.zeros((19, 10), np.float32), 19, 10)
+    assert not findings
+    notes = [(n.kind, n.severity) for n in findings.notes]
+    assert notes == ([] if missing is None else [("coverage", "note")])
+    for note in findings.notes:
+        assert note.title == f"{missing} of the 190 elements of `c` were not written"
+        assert first in note.details[0]
+    # The caller may want only a part of the array.
+    assert not check(COVERED, grid, (8, 8), np.zeros((25, 10), np.float32), 19, 10).notes
+
+
+@pytest.mark.parametrize("threads", [96, 128, 192, 256])
+def test_sums_that_are_not_read(threads):
+    source = """extern "C" __global__ void k(const float *x, float *out) {
+        __shared__ float s[256];
+        int t = threadIdx.x;
+        s[t] = x[t];
+        __syncthreads();
+        for (int half = blockDim.x / 2; half > 0; half /= 2) {
+            if (t < half) s[t] += s[t + half];
+            __syncthreads();
+        }
+        if (t == 0) *out = s[0];
+    }"""
+    findings = check(source, 1, threads, np.ones(256, np.float32), np.zeros(1, np.float32))
+    assert not findings
+    lost = threads & (threads - 1)
+    assert [n.title for n in findings.notes] == ["the sum in `s[2]` was never read"] * (lost > 0)
+
+
+SHIFT = """extern "C" __global__ void k(const float *R x, float *R y, int n) {
+    int i = threadIdx.x;
+    y[i] = x[i] + 1;
+    __syncthreads();
+    float t = x[(i + 1) % n];
+    __syncthreads();
+    y[i] = t;
+}"""
+
+
+def test_one_array_for_two_restrict_parameters():
+    v, w = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    restrict = SHIFT.replace("*R", "*__restrict__")
+    f = only(check(restrict, 1, 64, v, v, 64), "alias")
+    assert f.title == "`x` and `y` are __restrict__, but they point to the same memory"
+    assert not check(restrict, 1, 64, v, w, 64)
+    assert not check(SHIFT.replace("*R", "*"), 1, 64, v, v, 64)
+    in_place = """extern "C" __global__ void k(const float *__restrict__ x, float *__restrict__ y) {
+        y[threadIdx.x] = x[threadIdx.x] + 1;
+    }"""
+    assert not check(in_place, 1, 64, v, v)
+
+
+@pytest.mark.parametrize("kind", ["float", "short"])
+def test_two_dynamic_shared_arrays(kind):
+    source = f"""extern __shared__ int first[];
+    extern __shared__ {kind} second[];
+    extern "C" __global__ void k(int *out, int apart) {{
+        int t = threadIdx.x;
+        first[t] = t;
+        __syncthreads();
+        if (apart) {{ out[t] = first[t]; __syncthreads(); }}
+        second[t] = 1;
+        __syncthreads();
+        out[t] += (apart ? 0 : first[t]) + second[t];
+    }}"""
+    f = only(check(source, 1, 32, np.zeros(32, np.int32), 0, shared_bytes=256), "alias")
+    assert (
+        f.title == "`second` and `first` are both extern __shared__, so they begin at the same byte"
+    )
+    assert not check(source, 1, 32, np.zeros(32, np.int32), 1, shared_bytes=256)
+
+
+@pytest.mark.parametrize(
+    ("index", "element", "reason"),
+    [
+        ("far - 2000000000", "a[-2000000000]", ""),
+        ("unsigned(far - 1)", "a[4294967295]", "4294967295 is 2^32 - 1"),
+        ("far + 40000000ll", "a[40000000]", ""),
+    ],
+)
+def test_a_far_index(index, element, reason):
+    source = f"""extern "C" __global__ void k(float *a, int far) {{ a[{index}] = 1; }}"""
+    f = only(check(source, 1, 1, np.zeros(100, np.float32), 0), "out_of_bounds")
+    assert f"the address is {element}" in f.details[0]
+    assert reason in f.details[0]
+    assert "overflowed" not in f.details[0]
+
+
+def test_a_reference_as_parameter():
+    kernel = coalesce.Kernel("__global__ void k(float *a, int &n) { a[0] = n; }")
+    with pytest.raises(TypeError, match=r"`n` is a C\+\+ reference"):
+        kernel[1, 1](np.zeros(1, np.float32), 3)
+
+
+def test_an_exchange_does_not_read():
+    source = """extern "C" __global__ void k(int *x) { USE atomicExch(x, 1); }"""
+    x = np.zeros(1, np.int32)
+    assert not check(source.replace("USE", ""), 1, 1, x, undefined="x")
+    only(check(source.replace("USE", "x[0] +="), 1, 1, x, undefined="x"), "uninitialized")

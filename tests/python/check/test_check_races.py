@@ -20,6 +20,7 @@ def kinds(findings):
 
 RACE = {("race", "error")}
 LOCKSTEP = {("lockstep", "warning")}
+FENCE = {("fence", "warning")}
 
 
 def integers(*shape):
@@ -381,6 +382,7 @@ PLANTED = {
         """extern "C" __global__ void k(int *lock, int *sum) {
             if (threadIdx.x) return;
             while (atomicCAS(lock, 0, 1) != 0) {}
+            HOLE
             *sum += 1;
             HOLE
             atomicExch(lock, 0);
@@ -388,6 +390,32 @@ PLANTED = {
         "__threadfence();",
         lambda: (8, 32, zeros(1), zeros(1)),
         RACE,
+    ),
+    "a lock without a fence after it is taken": (
+        """extern "C" __global__ void k(int *lock, int *sum) {
+            if (threadIdx.x) return;
+            while (atomicCAS(lock, 0, 1) != 0) {}
+            HOLE
+            *sum += 1;
+            __threadfence();
+            atomicExch(lock, 0);
+        }""",
+        "__threadfence();",
+        lambda: (8, 32, zeros(1), zeros(1)),
+        FENCE,
+    ),
+    "one thread takes a lock without a fence": (
+        """extern "C" __global__ void k(int *lock, int *sum) {
+            if (threadIdx.x % 32) return;
+            while (atomicCAS_block(lock, 0, 1) != 0) {}
+            if (threadIdx.x) { __threadfence_block(); } else { HOLE }
+            *sum += threadIdx.x;
+            __threadfence_block();
+            atomicExch_block(lock, 0);
+        }""",
+        "__threadfence_block();",
+        lambda: (1, 64, zeros(1), zeros(1)),
+        FENCE,
     ),
     "a flag that is not volatile": (
         """extern "C" __global__ void k(int *data, int *flag, int *out) {
@@ -716,3 +744,61 @@ def test_reads_of_two_instructions_leave_room_for_another_warp():
     findings = check(source, 1, 96, np.zeros(64, np.float32))
     # The read comes first in the report: it was simulated before the write.
     assert [f.lines for f in findings] == [(8, 9)], str(findings)
+
+
+STRICT = {
+    "volatile data": (
+        """extern "C" __global__ void k(volatile int *x) {
+            HOLE = blockIdx.x;
+        }""",
+        ("x[threadIdx.x]", "x[threadIdx.x + blockIdx.x * blockDim.x]"),
+        "race",
+    ),
+    "a volatile flag is no lock": (
+        """extern "C" __global__ void k(volatile int *x) {
+            if (threadIdx.x) return;
+            if (blockIdx.x == 0) { x[1] = 7; __threadfence(); x[0] = 1; }
+            else { HOLE x[2] = x[1]; }
+        }""",
+        ("if (x[0] == 0) return;", "while (x[0] == 0) {}"),
+        "race",
+    ),
+    "lanes in lockstep": (
+        """extern "C" __global__ void k(int *x) {
+            __shared__ int s[32];
+            s[threadIdx.x] = 1;
+            HOLE
+            x[threadIdx.x + 32 * blockIdx.x] = s[threadIdx.x ^ 1];
+        }""",
+        ("", "__syncwarp();"),
+        "lockstep",
+    ),
+    "the same value": (
+        """extern "C" __global__ void k(int *x) { HOLE x[0] = 1; }""",
+        ("", "if (threadIdx.x == 0 && blockIdx.x == 0)"),
+        "same_value",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_strict_rules(name):
+    source, (wrong, right), kind = STRICT[name]
+    launch = (2, 32, zeros(64))
+    findings = check(source.replace("HOLE", wrong), *launch, strict=True)
+    assert kinds(findings) == {(kind, "error")}, str(findings)
+    assert not check(source.replace("HOLE", wrong), *launch).errors
+    assert not check(source.replace("HOLE", right), *launch, strict=True)
+
+
+def test_a_barrier_of_more_blocks_than_run_at_once():
+    source = """extern "C" __global__ void k(volatile int *x) {
+        if (threadIdx.x) return;
+        __threadfence();
+        atomicAdd((int *)x, 1);
+        while (*x < gridDim.x) {}
+    }"""
+    assert not check(source, 8, 1024, zeros(1), instruction_limit=100_000)
+    (finding,) = check(source, 300, 1024, zeros(1), instruction_limit=100_000)
+    assert finding.kind == "stopped"
+    assert "has 300 blocks, and at most 264 can run at once" in str(finding)

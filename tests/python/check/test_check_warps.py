@@ -212,3 +212,26 @@ def test_an_early_return_in_a_branch():
     }"""
     findings = check(source, 1, 64, np.arange(64, dtype=np.int32) % 7)
     assert {(f.kind, f.severity) for f in findings} == {("barrier", "warning")}, str(findings)
+
+
+@pytest.mark.parametrize(
+    ("call", "title", "severity"),
+    [
+        ("__shfl_down_sync(~0u, v, 1, 64)", "a shuffle has a width of 64 lanes", "error"),
+        ("__shfl_sync(~0u, v, 0, 64)", "a shuffle has a width of 64 lanes", "error"),
+        ("__shfl_xor_sync(~0u, v, 32)", "a shuffle with an offset of 32", "warning"),
+        ("__shfl_up_sync(~0u, v, n)", "a shuffle with an offset of 48", "warning"),
+        ("__shfl_down_sync(~0u, v, n - 32)", "", ""),
+        ("__shfl_sync(~0u, v, n, 8)", "", ""),
+    ],
+)
+def test_shuffles_for_64_lanes(call, title, severity):
+    source = f"""extern "C" __global__ void k(int *x, int n) {{
+        int v = x[threadIdx.x];
+        x[threadIdx.x] = {call};
+    }}"""
+    findings = check(source, 1, 32, ones(32), 48)
+    if title:
+        assert only(findings, "warp_mask", severity).title.startswith(title)
+    else:
+        assert not findings

@@ -370,6 +370,44 @@ def test_check_a_file(capsys, tmp_path):
     assert "line 4:   x[i] += 1;" in out
 
 
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ((), 1),
+        (("--fail-on", "error"), 0),
+        (("--fail-on", "race,error"), 0),
+        (("--fail-on", "lockstep"), 1),
+        (("--fail-on", "error", "--strict"), 1),
+        (("--fail-on", "error", "--strict", "--instruction-limit", "1"), 1),
+    ],
+)
+def test_check_in_continuous_integration(capsys, tmp_path, options, status):
+    file, sarif = tmp_path / "k.cu", tmp_path / "k.sarif"
+    file.write_text(
+        "__global__ void k(int *x) {\n    __shared__ int s[32];\n    s[threadIdx.x] = 1;\n"
+        "    x[threadIdx.x] = s[31 - threadIdx.x];\n}\n"
+    )
+    words = ("--grid", "1", "--block", "32", "zeros:32:int32", "--github", "--sarif", str(sarif))
+    got, out, _ = run(capsys, "check", str(file), *words, *options)
+    assert got == status
+    level = "error" if "--strict" in options else "warning"
+    result, *rest = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert [other["ruleId"] for other in rest] == ["stopped"] * ("--instruction-limit" in options)
+    assert (result["ruleId"], result["level"]) == ("lockstep", level)
+    (place,) = result["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == file.as_posix()
+    assert place["physicalLocation"]["region"]["startLine"] in (3, 4)
+    assert re.search(
+        rf"^::{level} file={file},line=\d,title=.+::.+since compute", out, re.MULTILINE
+    )
+
+
+def test_a_kind_of_finding_that_does_not_exist(capsys):
+    with pytest.raises(SystemExit):
+        run(capsys, "check", "k.cu", "--grid", "1", "--block", "1", "--fail-on", "races")
+    assert "'races' is not one of error, warning, note" in capsys.readouterr().err
+
+
 def test_explain_an_operation(capsys, tmp_path):
     status, out, _ = run(capsys, "explain", "transpose", "--variant", "tiled", "-n", "64")
     assert status == 0

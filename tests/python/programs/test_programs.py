@@ -574,6 +574,50 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(program: Program, tmp_p
     assert len(by_line) == len(expected)
 
 
+@pytest.mark.program("int *x; OK(cudaMalloc(&x, 256));")
+@pytest.mark.parametrize(("words", "status"), [((), 0), (("--fail-on", "leak"), 3)])
+def test_a_leak_alone_is_a_warning(program: Program, words: tuple[str, ...], status: int) -> None:
+    done = program.run("--check", *words)
+    assert done.returncode == status
+    assert "host, leak: the 256 bytes" in done.stderr
+
+
+@pytest.mark.program(
+    """
+    float *inside = new float[8](), **rows = new float *[8];
+    for (int i = 0; i < 8; ++i) rows[i] = inside;
+    Vector h{8, inside}, *d;
+    float **m;
+    OK(cudaMalloc(&d, sizeof h)); OK(cudaMemcpy(d, &h, sizeof h, cudaMemcpyHostToDevice));
+    OK(cudaMalloc(&m, 64)); OK(cudaMemcpy(m, rows, 64, cudaMemcpyHostToDevice));
+    if (*getenv("CASE") == 'a') by_pointer<<<1, 8>>>(d);
+    if (*getenv("CASE") == 'b') of_rows<<<1, 8>>>(m);
+    if (*getenv("CASE") == 'c') by_value<<<1, 8>>>(h);
+    NAME(cudaDeviceSynchronize());
+    """,
+    """
+    struct Vector { int n; float *v; };
+    __global__ void by_pointer(Vector *s) { s->v[threadIdx.x] *= 2; }
+    __global__ void of_rows(float **m) { m[threadIdx.x][0] = 1; }
+    __global__ void by_value(Vector s) { s.v[threadIdx.x] = 1; }
+    """,
+)
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize(
+    ("case", "text"),
+    [
+        ("a", "a pointer that the kernel read from memory of the GPU points to the host"),
+        ("b", "a pointer that the kernel read from memory of the GPU points to the host"),
+        ("c", "an argument of the kernel contains a pointer to the host"),
+    ],
+)
+def test_a_pointer_to_the_host_inside_data(
+    program: Program, case: str, text: str, check: tuple[str, ...]
+) -> None:
+    done = program.run(*check, environment={"CASE": case})
+    assert text in done.stdout + done.stderr
+
+
 def test_a_right_program_has_no_findings(vector_add: Path) -> None:
     done = coalesce("run", vector_add, "--check")
     assert done.returncode == 0

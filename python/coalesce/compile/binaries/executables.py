@@ -87,7 +87,7 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     lines += [f"function {name} {at}" for name, at in cubin.functions(machine).items()]
     for entry, parameters in entries.items() if source else ():
         known = signature.signature_of(entry, parameters, source).parameters
-        words = [f"{p.name}:{p.item_bytes}:{_type(p)}" for p in known]
+        words = [f"{p.name}:{p.item_bytes}:{_type(p)}{':restrict' * p.restrict}" for p in known]
         lines.append(" ".join(["parameters", entry, *words]))
     try:
         text = disassembler.listing(nvrtc.Compiled(ptx, machine, "", {}, f"sm_{arch}"))

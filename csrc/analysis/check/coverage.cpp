@@ -1,0 +1,138 @@
+// Notes about results that may be incomplete: a part of an array that a launch does not write, and
+// partial sums in shared memory that no thread reads.
+#include <algorithm>
+#include <cstring>
+
+#include "analysis/check/state.hpp"
+
+namespace coalesce::analysis {
+
+namespace {
+
+// Returns the integer arguments of a launch that may be extents.
+std::vector<uint64_t> extents(const sim::Program& program, const sim::GridRun& launch) {
+    constexpr uint64_t most = uint64_t{1} << 40;
+    std::vector<uint64_t> values;
+    for (const sim::ParameterInfo& p : program.parameters) {
+        if (p.pointer || p.type == ptx::Type::f32 || p.type == ptx::Type::f64 ||
+            (p.bytes != 4 && p.bytes != 8))
+            continue;
+        uint64_t value = 0;
+        std::memcpy(&value, &launch.parameters[p.offset], p.bytes);
+        if (value > 1 && value < most) values.push_back(value);
+    }
+    return values;
+}
+
+// Returns true if `n` is one of the values, or a product of two or three of them.
+bool is_product(uint64_t n, const std::vector<uint64_t>& values, int factors = 3) {
+    return std::ranges::any_of(values, [&](uint64_t v) {
+        return n == v || (factors > 1 && n % v == 0 && is_product(n / v, values, factors - 1));
+    });
+}
+
+std::string product(Dim3 a, Dim3 b) {
+    std::string text = std::to_string(uint64_t{a.x} * b.x);
+    if (uint64_t{a.y} * b.y * a.z * b.z > 1) text += " x " + std::to_string(uint64_t{a.y} * b.y);
+    if (uint64_t{a.z} * b.z > 1) text += " x " + std::to_string(uint64_t{a.z} * b.z);
+    return text;
+}
+
+}  // namespace
+
+// METHOD
+// The written granules of an array must begin at its start and have a regular pattern: runs of the
+// same length at the same distance, with gaps that the launch neither reads nor writes. These are
+// the patterns of a grid with too few blocks in a dimension. A kernel may write only a part of an
+// array on purpose. So if the launch has integer arguments, they must give the size of the array.
+void CheckObserver::note_coverage() {
+    const std::vector<uint64_t> sizes = extents(program_, launch_);
+    for (uint32_t n = 0; n < global_.memory().buffers().size(); ++n) {
+        const sim::Buffer& b = global_.memory().buffers()[n];
+        const uint64_t granules = b.bytes >> global_bits_;
+        const auto state = [&](uint64_t g) {  // 0: not accessed, 1: read, 2: written
+            const Cell* const c = global_.find(n, g);
+            if (!c) return 0;
+            return c->write.time || c->is(Cell::has_strong) ? 2 : c->read[0].time ? 1 : 0;
+        };
+        const Cell* const first = global_.find(n, 0);
+        if (b.variable || b.parts.size() > 1 || b.has_gaps || granules == 0 || !first ||
+            first->write.time == 0)
+            continue;
+        uint64_t run = 0, period = 0, last = 0, written = 0;
+        while (run < granules && state(run) == 2) ++run;
+        period = run;
+        while (period < granules && state(period) == 0) ++period;
+        bool regular = run < granules;
+        for (uint64_t g = 0; g < granules && regular; ++g) {
+            const int now = state(g), wanted = g % period < run ? 2 : 0;
+            written += now == 2;
+            if (now == 2) last = g;
+            regular = now == wanted || (now == 0 && g > last);
+        }
+        regular = regular && (last + 1) % period == run % period;
+        const uint64_t item =
+            b.item_bytes ? b.item_bytes : program_.instructions[first->write.pc].bytes;
+        const uint64_t unit = item >> global_bits_;  // granules per element
+        if (!regular || unit == 0 || run % unit || period % unit || granules % unit) continue;
+        const uint64_t all = granules / unit, missing = all - written / unit;
+        if (written <= unit || (!sizes.empty() && !is_product(all, sizes))) continue;
+        const Stamp& end = global_.find(n, last)->write;
+        Finding f;
+        f.kind = FindingKind::coverage;
+        f.severity = Severity::note;
+        f.count = 1;
+        f.space = "global";
+        f.array = b.name;
+        f.offset = int64_t(run << global_bits_);
+        f.title = std::to_string(missing) + " of the " + std::to_string(all) + " elements of `" +
+                  b.name + "` were not written";
+        f.details.push_back(sim::describe(b, f.offset) + "; the first of these elements is " +
+                            sim::element(b, f.offset));
+        f.details.push_back(
+            "the launch has " + product(launch_.grid, launch_.block) +
+            " threads: do they cover the array? For n elements, round up the number of blocks: "
+            "(n + block - 1) / block");
+        f.first = actor("write", end, end.lane);
+        notes_.add(std::move(f));
+    }
+}
+
+// METHOD
+// A sum by halves adds elements to the first elements of an array, until only the first one is
+// left. If the number of threads is no power of two, a half may be rounded down, and the last
+// element of the rest is lost. In a correct sum, the last step reads the second element.
+void CheckObserver::note_lost_sums(const sim::Block& block) {
+    BlockState& b = *static_cast<BlockState*>(block.observed);
+    for (uint32_t v = 0; v < shared_variables_.size(); ++v) {
+        const sim::Buffer& array = shared_variables_[v];
+        const uint64_t begin = array.address >> shared_bits_;
+        const uint64_t unit = array.item_bytes >> shared_bits_;  // granules per element
+        if (unit == 0 || array.bytes < 4 * uint64_t{array.item_bytes}) continue;
+        const auto updated = [&](const Cell& c) {
+            return c.write.time && !c.is(Cell::has_strong) && instructions_[c.write.pc].update > 0;
+        };
+        const Cell total = b.shared.cell(begin), second = b.shared.cell(begin + unit);
+        if (!updated(total) || !total.read[0].time || !second.read[0].time) continue;
+        for (uint64_t i = 2; i < array.bytes / array.item_bytes; ++i) {
+            const Cell c = b.shared.cell(begin + i * unit);
+            if (!updated(c) || c.read[0].time || c.write.pc != total.write.pc) continue;
+            bool fresh = false;
+            Finding* const f =
+                notes_.group(FindingKind::coverage, c.write.pc, c.write.pc, (1u << 20) + v, fresh);
+            if (!f || !fresh) continue;
+            f->severity = Severity::note;
+            f->space = "shared";
+            f->array = array.name;
+            f->offset = int64_t(i * array.item_bytes);
+            f->title = "the sum in `" + sim::element(array, f->offset) + "` was never read";
+            f->details.push_back(
+                "a sum by halves loses elements if its number of threads is no power of two; this "
+                "block has " +
+                std::to_string(block.threads));
+            f->first = actor("write", c.write, c.write.lane);
+        }
+    }
+}
+
+}  // namespace coalesce::analysis
