@@ -88,7 +88,9 @@ sim::MemoryEvent scattered(const std::vector<uint64_t>& addresses, uint8_t bytes
         throw py::value_error("`kind` must be 'load', 'store', 'atomic' or 'copy'; got '" + kind +
                               "'");
     sim::MemoryEvent e;
-    e.access = kind == "load" ? sim::Access::load : sim::Access::store;
+    e.access = kind == "load"     ? sim::Access::load
+               : kind == "atomic" ? sim::Access::atomic
+                                  : sim::Access::store;
     e.bytes = bytes;
     e.mask = mask;
     e.addresses = addresses.data();

@@ -29,8 +29,8 @@ struct Footprint {
     uint32_t elements = 0;  // distinct addresses
     uint32_t sectors = 0;   // distinct sectors
     uint32_t lines = 0;     // distinct lines
-    // The number of sectors that an atomic sends. Each sector is sent once for each lane that
-    // accesses the most frequent element of this sector.
+    // Only of an atomic: the number of sectors that it sends. Each sector is sent once for each
+    // lane that accesses the most frequent element of this sector.
     uint32_t repeated = 0;
 };
 
@@ -87,6 +87,9 @@ inline bool may_be_divided(const Footprint& f, int lanes) {
     return f.lines > surely_together && uint32_t(lanes) > f.sectors;
 }
 
+// Returns the footprint of an access whose shape is scattered.
+Footprint scattered_footprint(const sim::MemoryEvent& e);
+
 // Returns the footprint of an access. Accesses are aligned and have at most 16 bytes per lane, so
 // each lane touches one sector.
 inline Footprint footprint(const sim::MemoryEvent& e) {
@@ -111,12 +114,7 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
         };
         return {sim::warp_size, units(sector_bytes), units(line_bytes), units(sector_bytes)};
     }
-    uint64_t addresses[sim::warp_size];
-    int n = 0;
-    // Addresses usually ascend with the lane. Then they need not be sorted.
-    sim::for_each_lane(e.mask, [&](int lane) { addresses[n++] = e.addresses[lane]; });
-    if (!std::is_sorted(addresses, addresses + n)) std::sort(addresses, addresses + n);
-    return footprint_of(addresses, n);
+    return scattered_footprint(e);
 }
 
 // Returns the smallest number of sectors that can hold a different element for each of the lanes.

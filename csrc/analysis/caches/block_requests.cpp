@@ -7,27 +7,37 @@
 #include <type_traits>
 
 #include "analysis/caches/l1_replay.hpp"
-#include "model/coalescing.hpp"
+#include "model/atomics.hpp"
 
 namespace coalesce::analysis {
 
 uint32_t CyclesByStride::compute(uint64_t first, int32_t stride, uint32_t lanes, uint32_t bytes) {
     if (stride == int32_t(bytes))
         return model::l1_cycles_of_range(first, first + uint64_t{lanes} * bytes).data;
-    const sim::LaneMask mask = sim::all_lanes >> (sim::warp_size - lanes);
-    return model::l1_cycles(mask, bytes,
-                            [&](int lane) { return first + uint64_t(int64_t(lane) * stride); })
-        .data;
+    const auto address_of = [&](uint32_t lane) { return first + uint64_t(int64_t{lane} * stride); };
+    model::L1Lines lines;
+    for (uint32_t lane = 0; lane < lanes; ++lane) {
+        const uint64_t address = address_of(lane), line = address / model::line_bytes;
+        if (is_apart(stride))
+            lines.add_new(line, model::banks_of(address, bytes));
+        else
+            lines.add(line, model::banks_of(address, bytes));
+    }
+    return lines.cycles().data;
 }
 
 void RecordedBlock::clear() {
     for (auto& of_warp : requests) of_warp.clear();
-    addresses.clear();
+    lines.clear();
     results = {};
 }
 
-BlockRequests::BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes)
-    : sites_(sites), warps_(warps), memory_(std::make_unique<ReplayMemory>(l1_bytes)) {}
+BlockRequests::BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes,
+                             model::AtomicUnits* atomics)
+    : sites_(sites),
+      warps_(warps),
+      atomics_(atomics),
+      memory_(std::make_unique<ReplayMemory>(l1_bytes)) {}
 
 BlockRequests::~BlockRequests() = default;
 
@@ -38,12 +48,12 @@ size_t RecordedBlock::size() const {
 }
 
 bool RecordedBlock::has_same_requests(const RecordedBlock& other) const {
-    static_assert(std::has_unique_object_representations_v<MemoryRequest>);
-    const auto same = [](const std::vector<MemoryRequest>& a, const std::vector<MemoryRequest>& b) {
+    const auto same = []<class Part>(const std::vector<Part>& a, const std::vector<Part>& b) {
+        static_assert(std::has_unique_object_representations_v<Part>);
         return a.size() == b.size() &&
-               std::memcmp(a.data(), b.data(), a.size() * sizeof(MemoryRequest)) == 0;
+               (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(Part)) == 0);
     };
-    return std::ranges::equal(requests, other.requests, same) && addresses == other.addresses;
+    return std::ranges::equal(requests, other.requests, same) && same(lines, other.lines);
 }
 
 void BlockRequests::start() {
@@ -96,41 +106,49 @@ inline uint64_t BlockRequests::relative(const sim::Block& block, const sim::Memo
     return address - origin.difference;
 }
 
-// Adds the L1 cycles of a scattered request. At the edge of a matrix, neighbouring lanes often have
-// a constant stride, but some lanes are inactive.
-void BlockRequests::add_cycles(const sim::MemoryEvent& e) {
+void BlockRequests::add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e) {
     const CacheSite site = sites_[e.pc];
-    if (site.local) return;
-    const int begin = std::countr_zero(e.mask), lanes = std::popcount(e.mask);
-    const uint64_t first = e.address(begin);
-    const bool neighbours = e.mask >> begin == sim::all_lanes >> (sim::warp_size - lanes);
-    const auto stride = int32_t(lanes > 1 && neighbours ? e.address(begin + 1) - first : 0);
-    uint64_t different = !neighbours;
-    for (int i = 0; neighbours && i < lanes; ++i)
-        different |= e.address(begin + i) ^ (first + uint64_t(int64_t(i) * stride));
-    cycles_[e.pc] +=
-        different
-            ? model::l1_cycles(e.mask, site.bytes, [&](int lane) { return e.address(lane); }).data
-            : cycles_by_stride_.of(first, stride, uint32_t(lanes), site.bytes);
+    if (site.effect == CacheSite::Effect::atomic && atomics_)
+        atomics_->add(e.mask, site.adds_floats, [&](int lane) { return e.address(lane); });
+    const bool has_shape = e.shape != sim::Shape::scattered;
+    const int64_t stride = has_shape ? sim::lane_stride(e) : sim::stride_of(e);
+    if (has_shape || stride != 0) {
+        // The next accesses are usually to the same array.
+        (void)relative(*warp.block, e, e.address(0));
+        if (add_regular(own, e.pc, stride, e.address(0))) return;
+    }
+    LineCollector collector;
+    if (site.local)
+        add_local(collector, warp, e);
+    else
+        add_global(collector, warp, e);
+    const std::span<const LineCollector::Line> lines = collector.get();
+    own.record({own_->lines.size(), int32_t(lines.size()), e.pc, MemoryRequest::lines});
+    model::L1Lines of_l1;
+    for (const LineCollector::Line& l : lines) {
+        own_->lines.push_back({l.line, l.sectors, l.whole});
+        const uint64_t origin = origins_[l.line >> model::line_region_bits];
+        of_l1.add_new(l.line + uint64_t(int64_t(origin) / int64_t{model::line_bytes}), l.banks);
+    }
+    cycles_[e.pc] += site.local ? lines.size() : of_l1.cycles().data;
 }
 
-void BlockRequests::add(OfWarp& own, const sim::Block& block, const sim::MemoryEvent& e) {
-    const bool has_stride = e.shape == sim::Shape::uniform || e.shape == sim::Shape::consecutive;
-    const int64_t stride = has_stride ? sim::lane_stride(e) : sim::stride_of(e);
-    if ((!has_stride && stride == 0) || stride != int64_t(int32_t(stride)))
-        return add_scattered(own, block, e);
-    const uint64_t first = e.address(0), last = first + uint64_t(stride) * (sim::warp_size - 1);
-    const uint64_t start = relative(block, e, first);
-    if (stride != 0 && !origin_of_[e.pc].has(last)) return add_scattered(own, block, e);
-    add_regular(own, e.pc, int32_t(stride), first, start);
+// Adds the lines of an access to local memory. A line holds one word of each lane.
+void BlockRequests::add_local(LineCollector& lines, const sim::Warp& warp,
+                              const sim::MemoryEvent& e) {
+    const uint64_t base = warp.index * local_of_warp;
+    sim::for_each_lane(e.mask, [&](int lane) {
+        for (uint32_t word = 0; word < std::max<uint32_t>(1, e.bytes / 4) && !lines.is_full();
+             ++word)
+            lines.add(base + (e.address(lane) / 4 + word) * model::line_bytes + uint64_t(lane) * 4,
+                      std::min<uint32_t>(e.bytes, 4));
+    });
 }
 
-void BlockRequests::add_scattered(OfWarp& own, const sim::Block& block, const sim::MemoryEvent& e) {
-    std::vector<uint64_t>& addresses = own_->addresses;
-    own.record({addresses.size(), int32_t(e.mask), e.pc, 0, 1});
-    sim::for_each_lane(e.mask,
-                       [&](int lane) { addresses.push_back(relative(block, e, e.address(lane))); });
-    add_cycles(e);
+void BlockRequests::add_global(LineCollector& lines, const sim::Warp& warp,
+                               const sim::MemoryEvent& e) {
+    sim::for_each_lane(
+        e.mask, [&](int lane) { lines.add(relative(*warp.block, e, e.address(lane)), e.bytes); });
 }
 
 }  // namespace coalesce::analysis

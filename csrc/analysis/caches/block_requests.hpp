@@ -20,9 +20,14 @@
 #include <memory>
 #include <vector>
 
+#include "analysis/caches/request_lines.hpp"
 #include "model/block_schedule.hpp"
 #include "model/caches/tag_sets.hpp"
 #include "sim/warp/memory.hpp"
+
+namespace coalesce::model {
+class AtomicUnits;
+}  // namespace coalesce::model
 
 namespace coalesce::analysis {
 
@@ -46,40 +51,32 @@ inline constexpr uint32_t region_bits = model::line_region_bits + 7;
 static_assert(model::line_bytes == 1 << 7);
 inline constexpr uint64_t middle_of_region = uint64_t{1} << (region_bits - 1);
 
-// The form of a regular request. If it is not `other`, L1 needs one cycle for each line.
-enum class RequestForm : uint8_t {
-    other,
-    one_address,    // the same address for all lanes
-    line_per_lane,  // the stride is a multiple of the size of a line
-    whole_lines,    // neighbouring lanes use neighbouring addresses, and the lines are complete
-};
-
-[[nodiscard]] inline RequestForm form_of(uint64_t first, int32_t stride, uint32_t bytes) {
-    constexpr auto line_bytes = int32_t{model::line_bytes};
-    if (stride == 0) return RequestForm::one_address;
-    if (stride % line_bytes == 0) return RequestForm::line_per_lane;
-    const bool whole = stride == int32_t(bytes) && first % model::line_bytes == 0 &&
-                       bytes * sim::warp_size >= model::line_bytes;
-    return whole ? RequestForm::whole_lines : RequestForm::other;
-}
+// The relative addresses of a warp's local memory begin at `local_of_warp` times its number in the
+// block.
+inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
 
 // A recorded memory instruction of one warp, or a pause.
 struct MemoryRequest {
-    // For a regular request (a constant stride): the relative address of lane 0. For a scattered
-    // request: the index of its first address in RecordedBlock::addresses. For a pause (see
-    // `pause`): the number of cycles.
+    enum Kind : uint32_t {
+        dense,  // the lanes touch all sectors of a range of addresses: the stride is 0 to 32 bytes
+        apart,  // each lane accesses a line of its own: the stride is at least a line
+        lines,  // any other request
+        pause,  // the time that accesses to shared memory take
+    };
+    // Dense or apart: the relative address of lane 0. Lines: the index of the first one in
+    // RecordedBlock::lines. Pause: the number of cycles.
     uint64_t first;
-    // For a regular request: the distance in bytes between the addresses of neighbouring lanes.
-    // For a scattered request: its lane mask.
+    // Dense or apart: the distance in bytes between the addresses of neighbouring lanes. Lines:
+    // their number.
     int32_t stride;
-    uint32_t pc : 29;
-    uint32_t form : 2;  // a RequestForm
-    uint32_t scattered : 1;
+    uint32_t pc : 30;
+    uint32_t kind : 2;
+};
 
-    bool operator==(const MemoryRequest&) const = default;
-
-    // The value of `pc` for a pause. A pause is the time that accesses to shared memory take.
-    static constexpr uint32_t pause = (1u << 29) - 1;
+// A line of a recorded request.
+struct RecordedLine {
+    uint64_t line : 56;
+    uint64_t sectors : 4, whole : 4;  // as in LineAccess
 };
 
 // The requests of a block, with relative addresses.
@@ -94,14 +91,15 @@ struct RecordedBlock {
     [[nodiscard]] bool has_same_requests(const RecordedBlock& other) const;
 
     std::vector<std::vector<MemoryRequest>> requests;  // by warp
-    std::vector<uint64_t> addresses;                   // relative addresses of scattered requests
+    std::vector<RecordedLine> lines;                   // relative lines of requests of this kind
     bool is_kept = false;                              // other blocks are compared with this one
     // The results of the replay, by variant; null if there is none yet. CacheReplay protects them
     // with its lock.
     std::array<std::shared_ptr<const L1Result>, variants> results;
 };
 
-// Remembers how many L1 cycles a request with a constant stride takes. Requests take equally long
+// Remembers how many L1 cycles a request with a constant stride takes. If a request needs the same
+// banks in each of its lines, each cycle can serve only one line. Requests take equally long
 // if they have the same stride, the same number of lanes, the same number of bytes per lane, and
 // the same lower bits in the first address.
 //
@@ -111,6 +109,13 @@ struct RecordedBlock {
 class CyclesByStride {
   public:
     uint32_t of(uint64_t first, int32_t stride, uint32_t lanes, uint32_t bytes) {
+        // Short ways for the most frequent requests. All lanes of a request use the same bank, or
+        // each bank is used as often as any other.
+        if (stride == 0) return 1;
+        if (stride % int32_t{model::line_bytes} == 0) return lanes;
+        const uint32_t size_of_all = lanes * bytes;
+        if (stride == int32_t(bytes) && (first | size_of_all) % model::line_bytes == 0)
+            return size_of_all / model::line_bytes;
         const uint64_t place = first % period;
         const uint64_t key = place | uint64_t{uint32_t(stride)} << 32;
         const uint32_t size = lanes << 8 | bytes;
@@ -138,7 +143,9 @@ class CyclesByStride {
 class BlockRequests {
   public:
     // `l1_bytes` is the size of the block's share of L1.
-    BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes);
+    // If `atomics` is not null, all atomics are added to it.
+    BlockRequests(const std::vector<CacheSite>& sites, uint32_t warps, uint32_t l1_bytes,
+                  model::AtomicUnits* atomics = nullptr);
     ~BlockRequests();
 
     // Prepares for the next block.
@@ -152,7 +159,7 @@ class BlockRequests {
         own.add_repeated_wavefronts(warp);
         if (e.shape == sim::Shape::scattered ||
             !add_regular(own, e.pc, sim::lane_stride(e), e.first))
-            add(own, *warp.block, e);
+            add(own, warp, e);
     }
     // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
     void add(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
@@ -160,8 +167,7 @@ class BlockRequests {
         OfWarp& own = warps_[warp.index];
         own.add_repeated_wavefronts(warp);
         if (!add_regular(own, op.pc, stride, first))
-            add(own, *warp.block,
-                sim::event_of_words(op, ptx::Space::global, access, stride, first));
+            add(own, warp, sim::event_of_words(op, ptx::Space::global, access, stride, first));
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
@@ -173,8 +179,7 @@ class BlockRequests {
     // For each region of relative addresses: the difference between an address and the relative
     // address. Region 0 (local memory) has the difference 0.
     [[nodiscard]] const std::vector<uint64_t>& origins() const { return origins_; }
-    // L1 cycles by instruction, only of requests whose cycles depend on the addresses: those whose
-    // form is `other`, and those with scattered addresses.
+    // L1 cycles by instruction.
     [[nodiscard]] const std::vector<uint64_t>& cycles() const { return cycles_; }
     // operations() returns the number of executed operations of all warps together.
     // max_operations() returns the largest number of operations of one warp.
@@ -196,7 +201,7 @@ class BlockRequests {
             repeated_wavefronts = warp.repeated_wavefronts;
         }
         void record(MemoryRequest r) {
-            if (wavefronts) requests->push_back({wavefronts, 0, MemoryRequest::pause, 0, 0});
+            if (wavefronts) requests->push_back({wavefronts, 0, 0, MemoryRequest::pause});
             wavefronts = 0;
             requests->push_back(r);
         }
@@ -208,33 +213,24 @@ class BlockRequests {
         [[nodiscard]] bool has(uint64_t address) const { return address - begin < bytes; }
     };
 
-    // Records an access with a constant stride. This is a short way for the most frequent accesses:
-    // the instruction accesses the same array as before. For all others it returns false.
+    // Records a dense or apart access. This is a short way for the most frequent accesses: the
+    // instruction accesses the same array as before. For all others it returns false.
     bool add_regular(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) {
+        const CacheSite site = sites_[pc];
         const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
         const Origin& origin = origin_of_[pc];
-        if (stride != int32_t(stride) || !origin.has(first) || !origin.has(last)) return false;
-        add_regular(own, pc, int32_t(stride), first, first - origin.difference);
+        const bool dense = is_dense(stride);
+        if (!(dense || is_apart(stride)) || stride != int32_t(stride) || site.local ||
+            site.effect == CacheSite::Effect::atomic || !origin.has(first) || !origin.has(last))
+            return false;
+        cycles_[pc] += cycles_by_stride_.of(first, int32_t(stride), sim::warp_size, site.bytes);
+        own.record({first - origin.difference, int32_t(stride), pc,
+                    dense ? MemoryRequest::dense : MemoryRequest::apart});
         return true;
     }
-    // Requests are passed by value, in registers. If they were passed by reference, the host would
-    // have to wait until the members, which are stored one by one, can be loaded together.
-    void add_regular(OfWarp& own, uint32_t pc, int32_t stride, uint64_t first, uint64_t relative) {
-        const RequestForm form = form_of(relative, stride, sites_[pc].bytes);
-        if (form == RequestForm::other) add_cycles(pc, stride, first);
-        own.record({relative, stride, pc, uint32_t(form), 0});
-    }
-    void add(OfWarp& own, const sim::Block& block, const sim::MemoryEvent& e);
-    void add_scattered(OfWarp& own, const sim::Block& block, const sim::MemoryEvent& e);
-    // Adds the L1 cycles of a regular request whose form is `other`. `first` is the address of its
-    // first lane. If a request needs the same banks in each of its lines, each cycle can serve only
-    // one line. The replay counts the cycles of these requests.
-    void add_cycles(uint32_t pc, int32_t stride, uint64_t first) {
-        const CacheSite& site = sites_[pc];
-        if (!site.local)
-            cycles_[pc] += cycles_by_stride_.of(first, stride, sim::warp_size, site.bytes);
-    }
-    void add_cycles(const sim::MemoryEvent& e);
+    void add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e);
+    void add_local(LineCollector& lines, const sim::Warp& warp, const sim::MemoryEvent& e);
+    void add_global(LineCollector& lines, const sim::Warp& warp, const sim::MemoryEvent& e);
     [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
                                     uint64_t address);
     [[nodiscard]] Origin origin_of(const sim::Block& block, const sim::MemoryEvent& e,
@@ -248,6 +244,7 @@ class BlockRequests {
     std::vector<Origin> origin_of_;  // by instruction
     std::vector<uint64_t> cycles_;
     CyclesByStride cycles_by_stride_;
+    model::AtomicUnits* const atomics_;
     std::unique_ptr<ReplayMemory> memory_;
 };
 

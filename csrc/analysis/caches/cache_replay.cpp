@@ -4,7 +4,6 @@
 
 #include "analysis/caches/l1_replay.hpp"
 #include "analysis/caches/l2_replay.hpp"
-#include "analysis/caches/request_lines.hpp"
 #include "model/atomics.hpp"
 #include "model/block_schedule.hpp"
 #include "model/units.hpp"
@@ -75,10 +74,9 @@ CacheReplay::CacheReplay(const sim::Program& program, const sim::GridRun& launch
             effect = bypassing_load;
         }
         sites_.push_back({effect, i.bytes, i.space == Space::local, i.traits.adds_floats});
-        has_atomics_ = has_atomics_ || effect == atomic;
+        if (effect == atomic && !atomics_) atomics_ = std::make_unique<model::AtomicUnits>();
         has_barriers_ = has_barriers_ || i.traits.block_barrier;
     }
-    if (has_atomics_) atomics_ = std::make_unique<model::AtomicUnits>();
     misses_.resize(sites_.size());
     cycles_.resize(sites_.size());
     first_round_ = std::min<uint64_t>(limit_, uint64_t(gpu.multiprocessors) * resident_);
@@ -88,7 +86,9 @@ std::unique_ptr<BlockRequests> CacheReplay::begin(const sim::Block& block,
                                                   std::unique_ptr<BlockRequests> spare) {
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return nullptr;
-    if (!spare) spare = std::make_unique<BlockRequests>(sites_, block.warp_count, share_bytes_);
+    if (!spare)
+        spare =
+            std::make_unique<BlockRequests>(sites_, block.warp_count, share_bytes_, atomics_.get());
     spare->start();
     return spare;
 }
@@ -124,12 +124,12 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
         ++(equal ? equal_ : different_);
         if (different_ >= enough_failures + equal_)
             known_.clear();
-        else if (!equal && !has_atomics_)
+        else if (!equal)
             keep_to_compare(recorded);
         if (recorded->results[variant]) return recorded->results[variant];
     }
-    L1Replay replay(*recorded, requests.memory(), sites_, atomics_.get(), requests.origins(),
-                    variant, has_barriers_);
+    L1Replay replay(*recorded, requests.memory(), sites_, requests.origins().size(), variant,
+                    has_barriers_);
     auto result = std::make_shared<const L1Result>(replay.run());
     const std::lock_guard lock(mutex_);
     return recorded->results[variant] = std::move(result);

@@ -83,7 +83,7 @@ class CacheReplay {
     const uint32_t share_bytes_;
     const uint64_t max_lines_;
     std::vector<CacheSite> sites_;  // the properties of each instruction
-    bool has_barriers_ = false, has_atomics_ = false;
+    bool has_barriers_ = false;
 
     // Protects the following members.
     std::mutex mutex_;

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
 #include <utility>
 
-#include "model/atomics.hpp"
-#include "model/coalescing.hpp"
+#include "analysis/caches/request_lines.hpp"
 
 namespace coalesce::analysis {
 
@@ -153,16 +151,14 @@ class L1Replay::PartialWrites {
 };
 
 L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
-                   const std::vector<CacheSite>& sites, model::AtomicUnits* atomics,
-                   const std::vector<uint64_t>& origins, uint32_t variant, bool has_barriers)
+                   const std::vector<CacheSite>& sites, size_t regions, uint32_t variant,
+                   bool has_barriers)
     : block_(block),
       memory_(memory),
       l1_(memory_.l1),
       sites_(sites),
       misses_(sites.size()),
-      atomics_(atomics),
-      origins_(origins),
-      lines_of_(block, sites, shifts_of(origins.size(), variant)),
+      shifts_(shifts_of(regions, variant)),
       variant_(variant),
       has_barriers_(has_barriers),
       unwritten_(block.requests.size()) {
@@ -195,39 +191,79 @@ L1Result L1Replay::run() {
             const MemoryRequest* const request = turn.next++;
             // The requests of different warps are stored far apart in the host's memory.
             __builtin_prefetch(request + requests_ahead);
-            if (request->pc == MemoryRequest::pause)
-                result_.cycles += uint32_t(request->first);
-            else
-                replay(warp, lines_of_.shifted(*request));
+            replay(warp, *request);
         }
     }
     memory_.traffic = result_.traffic.size();
     result_.counts.l1_load_hits = result_.counts.l1_loads - fetched_;
     for (const Misses& m : misses_) result_.lines_sent += m.lines;
-    return {std::make_shared<const ReplayedBlock>(std::move(result_)), lines_of_.shifts(),
+    return {std::make_shared<const ReplayedBlock>(std::move(result_)), shifts_,
             with_requests(misses_)};
 }
 
-inline void L1Replay::replay(uint32_t warp, const MemoryRequest& r) {
-    const CacheSite site = sites_[r.pc];
+inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
+    MemoryRequest r = recorded;
+    if (r.kind == MemoryRequest::pause) {
+        result_.cycles += uint32_t(r.first);
+        return;
+    }
     missed_ = 0;
-    const bool regular = !r.scattered && !site.local && site.effect == Effect::load;
-    if (regular && is_dense(r.stride) && r.stride >= 0)
-        load_dense(r, site);
-    else if (regular && is_apart(r.stride))
-        load_apart(warp, r);
+    if (r.kind == MemoryRequest::lines || sites_[r.pc].effect != Effect::load)
+        return replay_other(warp, r);
+    r.first += shifts_[r.first >> region_bits];
+    if (r.kind == MemoryRequest::dense)
+        load_dense(r, sites_[r.pc].bytes);
     else
-        replay_lines(warp, r, site);
+        load_apart(warp, r);
+}
+
+// Replays a request that is not a dense or apart load. It is a function of its own, so that the
+// compiler optimizes the others.
+[[gnu::noinline]] void L1Replay::replay_other(uint32_t warp, MemoryRequest r) {
+    const CacheSite site = sites_[r.pc];
+    if (r.kind == MemoryRequest::lines) {
+        replay_lines(warp, r.pc, uint32_t(r.stride), [&](uint32_t n) -> LineAccess {
+            const RecordedLine a = block_.lines[r.first + n];
+            const uint64_t shift = shifts_[a.line >> model::line_region_bits] / model::line_bytes;
+            return {a.line + shift, uint8_t(a.sectors), uint8_t(a.whole)};
+        });
+        return;
+    }
+    r.first += shifts_[r.first >> region_bits];
+    if (r.kind == MemoryRequest::apart) {
+        replay_lines(warp, r.pc, sim::warp_size, [&](uint32_t n) -> LineAccess {
+            const uint64_t address = r.first + uint64_t(int64_t{r.stride} * n);
+            const auto sector = uint8_t(1u << address / model::sector_bytes % 4);
+            const bool whole = site.bytes == model::sector_bytes;
+            return {address / model::line_bytes, sector, whole ? sector : uint8_t{0}};
+        });
+        return;
+    }
+    const uint64_t end = r.first + uint64_t(r.stride) * (sim::warp_size - 1) + site.bytes;
+    const uint64_t first_sector = r.first / model::sector_bytes;
+    const uint64_t end_sector = (end - 1) / model::sector_bytes + 1;
+    // Every byte of a sector is accessed if there are no gaps between the lanes, and the range
+    // neither begins nor ends in the sector.
+    const bool has_gaps = r.stride != int32_t(site.bytes) && site.bytes < model::sector_bytes;
+    const uint64_t first_whole = (r.first + model::sector_bytes - 1) / model::sector_bytes;
+    const uint64_t end_whole = has_gaps ? first_whole : end / model::sector_bytes;
+    const uint64_t first_line = first_sector / 4;
+    replay_lines(warp, r.pc, uint32_t((end_sector - 1) / 4 - first_line) + 1,
+                 [&](uint32_t n) -> LineAccess {
+                     const uint64_t line = first_line + n;
+                     return {line, sectors_of_line(line, first_sector, end_sector),
+                             sectors_of_line(line, first_whole, std::max(end_whole, line * 4))};
+                 });
 }
 
 // Replays a load whose lanes touch all sectors of a range of addresses.
-inline void L1Replay::load_dense(const MemoryRequest& r, CacheSite site) {
-    const uint64_t last = r.first + uint64_t(r.stride) * (sim::warp_size - 1) + site.bytes - 1;
+inline void L1Replay::load_dense(const MemoryRequest& r, uint32_t bytes) {
+    const uint64_t last = r.first + uint64_t(r.stride) * (sim::warp_size - 1) + bytes - 1;
     const uint64_t begin = r.first / model::sector_bytes, after = last / model::sector_bytes + 1;
     const uint64_t first_line = begin / 4, last_line = (after - 1) / 4;
     for (uint64_t line = first_line; line <= last_line; ++line)
-        load(r, {line, sectors_of_line(line, begin, after), 0});
-    end(r, uint32_t(last_line - first_line) + 1, after - begin);
+        load(r.pc, {line, sectors_of_line(line, begin, after), 0});
+    end(r.pc, uint32_t(last_line - first_line) + 1, after - begin);
 }
 
 // Replays a load in which each lane accesses a line of its own.
@@ -262,66 +298,64 @@ void L1Replay::load_apart(uint32_t warp, const MemoryRequest& r) {
     if (!l1_.has_kept(before)) [[unlikely]]
         sim::for_each_lane(~moved, load);
     l1_.use(last.places);
-    end(r, sim::warp_size, sim::warp_size);
+    end(r.pc, sim::warp_size, sim::warp_size);
 }
 
-// Replays a request of any kind.
-void L1Replay::replay_lines(uint32_t warp, const MemoryRequest& r, CacheSite site) {
-    LineAccess lines[sim::warp_size];
-    const int n = lines_of_.of(warp, r, lines);
+// Replays a request of any kind. line_at(n) returns its nth line.
+template <class LineAt>
+inline void L1Replay::replay_lines(uint32_t warp, uint32_t pc, uint32_t count, LineAt&& line_at) {
+    const Effect effect = sites_[pc].effect;
     uint64_t loaded = 0;
-    for (const LineAccess& a : std::span(lines, size_t(n))) {
-        const bool is_load = site.effect == Effect::load || site.effect == Effect::bypassing_load;
-        if (is_load) loaded += model::sectors_in(a.sectors);
-        switch (site.effect) {
+    for (uint32_t n = 0; n < count; ++n) {
+        const LineAccess a = line_at(n);
+        switch (effect) {
             case Effect::load:
-                load(r, a);
+                loaded += model::sectors_in(a.sectors);
+                load(pc, a);
                 break;
             case Effect::bypassing_load:
-                send(a, Traffic::Kind::read, r.pc);
+                loaded += model::sectors_in(a.sectors);
+                send(a, Traffic::Kind::read, pc);
                 break;
             case Effect::store:
-                store(warp, r, a);
+                store(warp, pc, a);
                 break;
             case Effect::atomic:
                 l1_.drop(a.line, a.sectors);
-                send(a, Traffic::Kind::atomic, r.pc);
+                send(a, Traffic::Kind::atomic, pc);
                 break;
         }
     }
-    if (site.effect == Effect::atomic && atomics_) add_atomic(r);
-    end(r, uint32_t(n), loaded);
+    end(pc, count, loaded);
 }
 
-inline void L1Replay::load(const MemoryRequest& r, const LineAccess& a) {
+inline void L1Replay::load(uint32_t pc, const LineAccess& a) {
     const model::L1Cache::Place place = l1_.find(a.line).place;
     l1_.use(place);
     const uint8_t missing = l1_.fetch(place, a.sectors);
     if (!missing) return;
-    send({a.line, missing, a.whole}, Traffic::Kind::read, r.pc);
+    send({a.line, missing, a.whole}, Traffic::Kind::read, pc);
 }
 
-void L1Replay::store(uint32_t warp, const MemoryRequest& r, const LineAccess& a) {
+void L1Replay::store(uint32_t warp, uint32_t pc, const LineAccess& a) {
     const model::L1Cache::Found found = l1_.find(a.line);
     l1_.use(found.place);
     result_.counts.l1_stores += model::sectors_in(a.sectors);
     if (found.before) result_.counts.l1_store_hits += model::sectors_in(a.sectors);
     const uint8_t sectors = unwritten_[warp].left_of(a);
-    if (sectors) send({a.line, sectors, a.whole}, Traffic::Kind::write, r.pc);
+    if (sectors) send({a.line, sectors, a.whole}, Traffic::Kind::write, pc);
 }
 
 // Counts a request of `lines` lines, after they have been replayed. It has loaded `loaded` sectors,
 // or none if it is not a load.
-inline void L1Replay::end(const MemoryRequest& r, uint32_t lines, uint64_t loaded) {
+inline void L1Replay::end(uint32_t pc, uint32_t lines, uint64_t loaded) {
     result_.counts.l1_loads += loaded;
-    Misses& of_site = misses_[r.pc];
+    Misses& of_site = misses_[pc];
     ++of_site.requests;
     if (missed_) {
         ++of_site.missed;
         of_site.lines += missed_;
     }
-    const bool counted = r.scattered || r.form == uint32_t(RequestForm::other);
-    of_site.cycles += !counted || sites_[r.pc].local ? lines : 0;
     result_.cycles += std::max(1u, lines);
     result_.lines += lines;
 }
@@ -345,20 +379,6 @@ inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint32_t pc)
     t.kind = kind;
     t.sectors = a.sectors;
     t.whole = a.whole;
-}
-
-// Adds an atomic, with its real addresses.
-void L1Replay::add_atomic(const MemoryRequest& r) {
-    uint64_t addresses[sim::warp_size];
-    const sim::LaneMask mask = r.scattered ? sim::LaneMask(r.stride) : sim::all_lanes;
-    const uint64_t* next = r.scattered ? &block_.addresses[r.first] : nullptr;
-    sim::for_each_lane(mask, [&](int lane) {
-        const uint64_t shift = r.scattered ? 0 : lines_of_.shifts()[r.first >> region_bits];
-        const uint64_t relative =
-            r.scattered ? *next++ : r.first + uint64_t(int64_t(lane) * r.stride) - shift;
-        addresses[lane] = relative + origins_[relative >> region_bits];
-    });
-    atomics_->add(mask, sites_[r.pc].adds_floats, [&](int lane) { return addresses[lane]; });
 }
 
 }  // namespace coalesce::analysis

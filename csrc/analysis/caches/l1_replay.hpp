@@ -26,13 +26,8 @@
 
 #include "analysis/caches/block_requests.hpp"
 #include "analysis/caches/cache_result.hpp"
-#include "analysis/caches/request_lines.hpp"
 #include "model/block_schedule.hpp"
 #include "model/caches/l1_cache.hpp"
-
-namespace coalesce::model {
-class AtomicUnits;
-}  // namespace coalesce::model
 
 namespace coalesce::analysis {
 
@@ -47,8 +42,7 @@ struct L1Result {
     std::shared_ptr<const model::ReplayedBlock> filtered;
     // What the replay has added to the relative addresses, by region.
     std::vector<uint64_t> shifts;
-    // Misses of each instruction with requests. The cycles are only those that
-    // BlockRequests::cycles leaves out.
+    // Misses of each instruction with requests, without cycles (BlockRequests::cycles).
     std::vector<MissesOf> misses;
 };
 
@@ -78,11 +72,9 @@ struct ReplayMemory {
 class L1Replay {
   public:
     // Prepares to replay the requests of a block. The variants of the replay differ only in their
-    // pseudo-random numbers. If `atomics` is not null, atomics are added to it. `origins` are those
-    // of the block (BlockRequests::origins).
+    // pseudo-random numbers. `regions` is the number of regions of relative addresses.
     L1Replay(const RecordedBlock& block, ReplayMemory& memory, const std::vector<CacheSite>& sites,
-             model::AtomicUnits* atomics, const std::vector<uint64_t>& origins, uint32_t variant,
-             bool has_barriers);
+             size_t regions, uint32_t variant, bool has_barriers);
     ~L1Replay();
 
     [[nodiscard]] L1Result run();
@@ -90,24 +82,23 @@ class L1Replay {
   private:
     using Effect = CacheSite::Effect;
 
-    void replay(uint32_t warp, const MemoryRequest& r);
-    void load_dense(const MemoryRequest& r, CacheSite site);
+    void replay(uint32_t warp, const MemoryRequest& recorded);
+    void replay_other(uint32_t warp, MemoryRequest r);
+    void load_dense(const MemoryRequest& r, uint32_t bytes);
     void load_apart(uint32_t warp, const MemoryRequest& r);
-    void replay_lines(uint32_t warp, const MemoryRequest& r, CacheSite site);
-    void load(const MemoryRequest& r, const model::LineAccess& a);
-    void store(uint32_t warp, const MemoryRequest& r, const model::LineAccess& a);
+    template <class LineAt>
+    void replay_lines(uint32_t warp, uint32_t pc, uint32_t count, LineAt&& line_at);
+    void load(uint32_t pc, const model::LineAccess& a);
+    void store(uint32_t warp, uint32_t pc, const model::LineAccess& a);
     void send(const model::LineAccess& a, model::Traffic::Kind kind, uint32_t pc);
-    void end(const MemoryRequest& r, uint32_t lines, uint64_t loaded);
-    void add_atomic(const MemoryRequest& r);
+    void end(uint32_t pc, uint32_t lines, uint64_t loaded);
 
     const RecordedBlock& block_;
     ReplayMemory& memory_;
     model::L1Cache& l1_;
     const std::vector<CacheSite>& sites_;
     std::vector<Misses> misses_;
-    model::AtomicUnits* const atomics_;
-    const std::vector<uint64_t>& origins_;
-    const RequestLines lines_of_;
+    const std::vector<uint64_t> shifts_;
     const uint32_t variant_;
     const bool has_barriers_;
     model::ReplayedBlock result_;

@@ -1,31 +1,26 @@
-// Computes the lines of recorded requests (block_requests.hpp).
+// Computes the lines that a request touches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <utility>
-#include <vector>
+#include <span>
 
-#include "analysis/caches/block_requests.hpp"
+#include "model/caches/tag_sets.hpp"
 #include "model/caches/traffic.hpp"
+#include "model/distinct.hpp"
 #include "model/units.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace coalesce::analysis {
 
-// The relative addresses of a warp's local memory begin at `local_of_warp` times its number in the
-// block.
-inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
-
-// Returns true if the lanes of a regular request with this stride touch all sectors of a range of
-// addresses.
-[[nodiscard]] inline bool is_dense(int32_t stride) {
-    constexpr auto most = int32_t{model::sector_bytes};
-    return stride >= -most && stride <= most;
+// Returns true if lanes with this stride touch all sectors of a range of addresses.
+[[nodiscard]] inline bool is_dense(int64_t stride) {
+    return stride >= 0 && stride <= int64_t{model::sector_bytes};
 }
-// Returns true if each lane of a regular request with this stride accesses a line of its own.
-[[nodiscard]] inline bool is_apart(int32_t stride) {
-    constexpr auto least = int32_t{model::line_bytes};
-    return stride >= least || stride <= -least;
+// Returns true if each lane accesses a line of its own.
+[[nodiscard]] inline bool is_apart(int64_t stride) {
+    return stride >= int64_t{model::line_bytes} || stride <= -int64_t{model::line_bytes};
 }
 
 // Returns those of the line's sectors whose numbers are at least `begin` and less than `end`.
@@ -40,29 +35,49 @@ inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
     return uint8_t((15u << skipped) & 15 & ~(~0u << until));
 }
 
-// The lines of the requests of one block.
-class RequestLines {
+// Collects the lines of a request, in the order of the first lanes that access them. There are at
+// most as many as lanes; further ones are left out.
+class LineCollector {
   public:
-    // `shifts` are added to the relative addresses, by region.
-    RequestLines(const RecordedBlock& block, const std::vector<CacheSite>& sites,
-                 std::vector<uint64_t> shifts)
-        : block_(block), sites_(sites), shifts_(std::move(shifts)) {}
+    struct Line : model::LineAccess {
+        uint32_t banks;  // one bit for each word that is accessed
+    };
 
-    [[nodiscard]] const std::vector<uint64_t>& shifts() const { return shifts_; }
-    // Returns the request with its address shifted, if it is a regular request.
-    [[nodiscard]] MemoryRequest shifted(MemoryRequest r) const {
-        if (r.pc != MemoryRequest::pause && !r.scattered)
-            r.first += shifts_[r.first >> region_bits];
-        return r;
+    LineCollector() { lines_[0].line = ~uint64_t{0}; }
+
+    // Adds the access of one lane, `bytes` bytes at `address`.
+    void add(uint64_t address, uint32_t bytes) {
+        const uint64_t line = address / model::line_bytes;
+        // Neighbouring lanes usually access the same line.
+        if (lines_[at_].line != line) {
+            const uint32_t before = distinct_.count();
+            at_ = distinct_.index_of(line);
+            if (at_ == before) {
+                lines_[at_] = {{line, 0, 0}, 0};
+                std::fill_n(covered_[at_], 4, uint8_t(0));
+            }
+        }
+        const auto sector = uint32_t(address / model::sector_bytes % 4);
+        lines_[at_].sectors |= uint8_t(1u << sector);
+        lines_[at_].banks |= model::banks_of(address, bytes);
+        covered_[at_][sector] =
+            uint8_t(std::min<uint32_t>(model::sector_bytes, covered_[at_][sector] + bytes));
     }
-    // Computes the lines of a shifted request, in the order of its lanes. Returns their number, at
-    // most 32.
-    [[nodiscard]] int of(uint32_t warp, const MemoryRequest& r, model::LineAccess* lines) const;
+    [[nodiscard]] bool is_full() const { return distinct_.count() == sim::warp_size; }
+    // Returns the lines.
+    [[nodiscard]] std::span<const Line> get() {
+        for (uint32_t i = 0; i < distinct_.count(); ++i)
+            for (uint32_t sector = 0; sector < 4; ++sector)
+                lines_[i].whole |=
+                    uint8_t(uint32_t(covered_[i][sector] == model::sector_bytes) << sector);
+        return {lines_, distinct_.count()};
+    }
 
   private:
-    const RecordedBlock& block_;
-    const std::vector<CacheSite>& sites_;
-    const std::vector<uint64_t> shifts_;
+    model::Distinct distinct_;
+    uint32_t at_ = 0;  // the line of the last access
+    Line lines_[sim::warp_size];
+    uint8_t covered_[sim::warp_size][4];  // the number of accessed bytes of each sector
 };
 
 }  // namespace coalesce::analysis

@@ -30,11 +30,7 @@ inline constexpr uint32_t tag_bits = 14;
 inline uint32_t tag_set(uint64_t line) {
     constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
     // Returns 1 if the number of set bits is odd, otherwise 0.
-    const auto odd = [](uint64_t bits) {
-        bits ^= bits >> 8;
-        bits ^= bits >> 4;
-        return uint32_t(0x6996 >> (bits & 15) & 1);
-    };
+    const auto odd = [](uint64_t bits) { return uint32_t(__builtin_parity(uint32_t(bits))); };
     return odd(line & lower) | odd(line & upper) << 1;
 }
 
@@ -42,6 +38,12 @@ struct L1Cycles {
     uint32_t lookups = 0;  // lookups of tags
     uint32_t data = 0;     // wavefronts of data
 };
+
+// Returns the banks that an access of a lane needs in its line, one bit for each.
+inline uint32_t banks_of(uint64_t address, uint32_t bytes) {
+    const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
+    return words << address % line_bytes / word_bytes;
+}
 
 // The lines of a request, by their sets of tags. A loop over lanes calls add(), so it is inlined.
 class L1Lines {
@@ -65,6 +67,11 @@ class L1Lines {
         lines[at].banks |= banks;
         banks_of_latest_ = &lines[at].banks;
     }
+    // The same for a line that no earlier access has used.
+    [[gnu::always_inline]] void add_new(uint64_t line, uint32_t banks) {
+        const uint32_t set = tag_set(line);
+        lines_[set][count_[set]++] = {line, banks};
+    }
     [[nodiscard]] L1Cycles cycles() const;
 
   private:
@@ -86,10 +93,9 @@ class L1Lines {
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     L1Lines lines;
-    const uint32_t words = (uint32_t{1} << std::max(1u, bytes / word_bytes)) - 1;
     sim::for_each_lane(mask, [&](int lane) {
         const uint64_t a = address(lane);
-        lines.add(a / line_bytes, words << (a % line_bytes / word_bytes));
+        lines.add(a / line_bytes, banks_of(a, bytes));
     });
     return lines.cycles();
 }

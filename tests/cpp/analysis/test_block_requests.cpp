@@ -132,7 +132,7 @@ class BlockRequestsTest : public testing::Test {
         BlockRequests requests(sites_, warps, l1_bytes);
         const auto block = run(requests, accesses, Way::shapes);
         constexpr bool has_barriers = true;
-        return L1Replay(*block, requests.memory(), sites_, nullptr, requests.origins(), 0,
+        return L1Replay(*block, requests.memory(), sites_, requests.origins().size(), 0,
                         has_barriers)
             .run();
     }

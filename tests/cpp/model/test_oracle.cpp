@@ -106,8 +106,11 @@ TEST(Oracle, RandomAddresses) {
                 RandomAccess access(random, bytes, spread);
                 access.event.access = random() % 2 ? sim::Access::load : sim::Access::store;
                 if (random() % 4 == 0) access.share(random() % 2 ? 1 : 2);
+                MemoryEvent atomic = access.event;
+                atomic.access = sim::Access::atomic;
+                ASSERT_EQ(footprint(atomic).repeated, slow_repeated(access.event));
                 const Footprint f = footprint(access.event);
-                ASSERT_EQ(f.repeated, slow_repeated(access.event));
+                ASSERT_EQ(f.elements, footprint(atomic).elements);
                 ASSERT_EQ(f.sectors, units(access.event, 32).size());
                 ASSERT_EQ(f.lines, units(access.event, 128).size());
                 ASSERT_EQ(wavefronts(access.event).taken, slow_wavefronts(access.event));
