@@ -112,16 +112,21 @@ class L1Cache {
     [[nodiscard]] Place first_of_set(uint64_t hash) const {
         return Place((hash >> 32) * sets_ >> 32) * ways;
     }
+    // Looks for a line in its set. There are no branches in the loop, because which line of a set
+    // is the oldest is random.
     Found search(uint64_t line, uint64_t hash) {
         const Place first = first_of_set(hash);
-        Place oldest = first;
-        for (Place place = first; place < first + ways; ++place) {
-            if (is_at(place, line)) return {place, true};
-            if (lines_[place].used < lines_[oldest].used) oldest = place;
+        Line* const lines = &lines_[first];
+        uint64_t found = 0, oldest = ~uint64_t{0};
+        for (uint64_t way = 0; way < ways; ++way) {
+            found = lines[way].word >> 4 == line ? way + 1 : found;
+            oldest = std::min(oldest, lines[way].used * ways + way);
         }
-        lost_ = std::max(lost_, lines_[oldest].used);
-        lines_[oldest].word = line << 4;
-        return {oldest, false};
+        if (found) return {first + Place(found - 1), true};
+        Line& replaced = lines[oldest % ways];
+        lost_ = std::max(lost_, replaced.used);
+        replaced.word = line << 4;
+        return {first + Place(oldest % ways), false};
     }
 
     const uint32_t sets_;
