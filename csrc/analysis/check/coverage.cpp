@@ -45,6 +45,7 @@ std::string product(Dim3 a, Dim3 b) {
 // same length at the same distance, with gaps that the launch neither reads nor writes. These are
 // the patterns of a grid with too few blocks in a dimension. A kernel may write only a part of an
 // array on purpose. So if the launch has integer arguments, they must give the size of the array.
+// Otherwise, most elements must be written.
 void CheckObserver::note_coverage() {
     const std::vector<uint64_t> sizes = extents(program_, launch_);
     for (uint32_t n = 0; n < global_.memory().buffers().size(); ++n) {
@@ -76,7 +77,13 @@ void CheckObserver::note_coverage() {
         const uint64_t unit = item >> global_bits_;  // granules per element
         if (!regular || unit == 0 || run % unit || period % unit || granules % unit) continue;
         const uint64_t all = granules / unit, missing = all - written / unit;
-        if (written <= unit || (!sizes.empty() && !is_product(all, sizes))) continue;
+        if (written <= unit) continue;
+        const uint64_t elements = written / unit, threads = launch_.block.count();
+        const bool most = 2 * elements > all;
+        const bool meant = sizes.empty() ? most && last + 1 == run : is_product(all, sizes);
+        // A thread that adds up many elements writes one, and so does a block.
+        const bool one_each = elements == launch_.grid.count() * threads && !most;
+        if (!meant || one_each || (threads > 1 && elements == launch_.grid.count())) continue;
         const Stamp& end = global_.find(n, last)->write;
         Finding f;
         f.kind = FindingKind::coverage;

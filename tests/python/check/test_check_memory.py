@@ -473,6 +473,27 @@ def test_elements_that_are_not_written(grid, missing, first):
     assert not check(COVERED, grid, (8, 8), np.zeros((25, 10), np.float32), 19, 10).notes
 
 
+@pytest.mark.parametrize(
+    ("store", "grid", "missing"),
+    [
+        ("out[i] = 1;", 3, 232),
+        ("out[i] = 1;", 4, 0),
+        ("out[i] = 1;", 1, 0),  # a part that may be meant
+        ("if (threadIdx.x == 0) out[blockIdx.x] = 1;", 3, 0),
+        ("if (i % 4 < 3) out[i] = 1;", 3, 0),
+    ],
+)
+def test_parts_of_an_array_without_its_size(store, grid, missing):
+    source = f"""extern "C" __global__ void k(float *out) {{
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= 1000) return;
+        {store}
+    }}"""
+    notes = check(source, grid, 256, np.zeros(1000, np.float32)).notes
+    text = f"{missing} of the 1000 elements of `out` were not written"
+    assert [n.title for n in notes] == [text] * (missing > 0)
+
+
 @pytest.mark.parametrize("threads", [96, 128, 192, 256])
 def test_sums_that_are_not_read(threads):
     source = """extern "C" __global__ void k(const float *x, float *out) {
