@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from coalesce.benchmarking.data import BenchmarkData, BenchmarkRow
 
-_BAD, _GOOD, _FAINT, _BOLD = "yellow", "cyan", "dim", "bold"
+_BAD, _GOOD, _FAINT, _BOLD = "red", "cyan", "dim", "bold"
 
 
 def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:

@@ -72,7 +72,7 @@ class MeasuredCounters(Mapping[str, float]):
         for name, value, judgement in self._rows():
             wrong = name in self.mismatches
             predicted = self.predicted.get(name)
-            style = "bold yellow" if wrong else ""
+            style = "bold red" if wrong else ""
             table.add_row(name, _text(predicted), _text(value), judgement, style=style)
         yield table
         yield from self._notes()

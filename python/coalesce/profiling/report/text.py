@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from coalesce.profiling.data import ProfileData
 
-BAD, GOOD, FAINT, BOLD = "yellow", "cyan", "dim", "bold"
+BAD, GOOD, FAINT, BOLD = "red", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
 _ROOMY = 98  # a report of at least this width has room for large numbers with commas
