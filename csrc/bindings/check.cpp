@@ -52,6 +52,7 @@ py::tuple as_tuple(const analysis::Checked& checked, const sim::Program& program
         py::dict d;
         d["kind"] = analysis::name_of(f.kind);
         d["severity"] = analysis::name_of(f.severity);
+        d["skipped"] = f.skipped;
         d["title"] = f.title;
         d["details"] = f.details;
         d["space"] = f.space;

@@ -172,14 +172,15 @@ void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
         sim::Origin origin;
-        bool is_volatile;
+        bool is_volatile, is_barrier;
     };
     std::map<uint32_t, Line> by_line;
     for (const ptx::Function* f : graph_.functions) {
         const std::vector<sim::Traits> traits = sim::traits_of(*f);
         const std::vector<sim::Origin> origins = sim::address_origins(module_, *f, traits);
         for (size_t i = 0; i < f->body.size(); ++i) {
-            Line line{f->body[i].written, origins[i], traits[i].strong && !traits[i].atomic};
+            Line line{f->body[i].written, origins[i], traits[i].strong && !traits[i].atomic,
+                      sim::operation(traits[i].code).has(sim::trait::block_barrier)};
             if (f != &entry_) line.origin.parameter = -1;
             by_line.emplace(f->body[i].position.line, line);
         }
@@ -190,10 +191,12 @@ void Lifter::describe_instructions() {
         info.ptx_line = in.ptx_line;
         info.source.file = program_.source_file;
         volatile_loads_.push_back(false);
+        of_barriers_.push_back(false);
         if (const auto line = by_line.find(in.ptx_line); line != by_line.end()) {
             info.source = line->second.source;
             info.origin = line->second.origin;
             volatile_loads_.back() = line->second.is_volatile;
+            of_barriers_.back() = line->second.is_barrier;
         }
         program_.instructions.push_back(std::move(info));
         machine_->schedule.push_back(schedule_of(in));

@@ -73,12 +73,18 @@ void Lifter::branch(const Instruction& in) {
         op.guard = predicate(in.operands[0]);
         if (guarded) op.guard = both(op.guard, predicate(in.guard));
     } else if (guarded) {
-        Operand plain = in.guard;
-        plain.negated = false;
-        op.guard = predicate(plain);
-        op.guard_negated = in.guard.negated;
+        set_guard(op);
     }
     append(op);
+}
+
+// Sets the guard of an op to that of its instruction.
+void Lifter::set_guard(Op& op) {
+    if (in_->guard.kind != Kind::predicate) return;
+    Operand plain = in_->guard;
+    plain.negated = false;
+    op.guard = predicate(plain);
+    op.guard_negated = in_->guard.negated;
 }
 
 // Refuses the instruction if the label is not the start of the section. Jumps through registers are
@@ -268,9 +274,11 @@ void Lifter::convergence(const Instruction& in) {
         op.control = Control::synchronize;
         op.run = engine_.ops->machine(MachineOp::nothing);
         op.set(sim::WarpSync{.splits = in.has("COLLECTIVE") || in.has("EXCLUSIVE"),
-                             .section = section(in)});
+                             .section = section(in),
+                             .before_barrier = of_barriers_[pc_]});
         op.operand[0] = in.has("ALL") ? constant(~0u) : word(operand(in, 0));
-        if (in.guard.kind == Kind::predicate) unsupported("a guard");
+        if (in.guard.kind == Kind::predicate && !of_barriers_[pc_]) unsupported("a guard");
+        set_guard(op);
         append(op);
         return;
     }
@@ -337,8 +345,11 @@ void Lifter::barrier(const Instruction& in) {
         op.operand[2] = scratch();
         as_ptx(OpCode::and_, {"b32"}, {op.operand[1], both, constant(15)});
         as_ptx(OpCode::shr, {"u32"}, {op.operand[2], both, constant(16)});
+        // This form is only in sections of WARPSYNC.COLLECTIVE, for barrier.sync without .aligned.
+        program_.instructions[pc_].traits.aligned = false;
     }
-    guarded_control(op);
+    set_guard(op);
+    append(op);
 }
 
 // Translates UCGABAR_ARV or UCGABAR_WAIT

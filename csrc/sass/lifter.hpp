@@ -298,6 +298,7 @@ class Lifter : private sim::Emitter {
     void nothing(const Instruction& in);
     void save_barrier(const Instruction& in);
     void sleep(const Instruction& in);
+    void set_guard(Op& op);
     void guarded_control(Op op, const Operand* condition = nullptr);
     Locator both(Locator one, Locator other);
 
@@ -316,7 +317,8 @@ class Lifter : private sim::Emitter {
     // The results of BAR.RED, which B2R reads.
     Locator voted_ = no_operand, voted_predicate_ = no_operand;
     std::vector<bool> volatile_loads_;  // for each instruction: it is a volatile load in the PTX
-    std::vector<uint32_t> op_of_;       // the first op of each instruction
+    std::vector<bool> of_barriers_;  // for each instruction: it belongs to a barrier of the block
+    std::vector<uint32_t> op_of_;    // the first op of each instruction
     // Consecutive general registers, from number `first` on. `pc` is the instruction that writes
     // them, or that has their address.
     struct Registers {

@@ -201,6 +201,7 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
                                     (gone == 1 ? " thread has" : " threads have") +
                                     " left the kernel";
         if (f && fresh && missed_barrier) {
+            f->skipped = true;
             f->title = "a barrier is reached by only some threads of the block";
             f->details.push_back(threads +
                                  " on a path without this barrier; the other threads continue only "

@@ -57,6 +57,7 @@ struct Actor {
 struct Finding {
     FindingKind kind = FindingKind::race;
     Severity severity = Severity::error;
+    bool skipped = false;  // for a barrier: threads left the kernel without reaching it
     std::string title;
     std::vector<std::string> details;
     std::string space;  // "global", "shared", "local"; empty if the finding is not about memory

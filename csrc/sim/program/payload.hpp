@@ -168,6 +168,7 @@ struct WarpSync {
     // wait at two WARPSYNCs wait for each other only if the numbers are equal. 0 means that there
     // is no section.
     uint32_t section = 0;
+    bool before_barrier = false;  // the assembler has added it to a barrier of the block
 };
 
 // Payloads of operations between lanes.

@@ -97,7 +97,7 @@ void start(Block& block, uint64_t linear) {
         w.reads_open.clear();
         w.read_groups.clear();
         w.running = w.released_early = false;
-        w.expected = w.yielded = 0;
+        w.expected = w.yielded = w.skipped = 0;
         w.repeated_wavefronts = 0;
         w.at_cluster = w.pending_cluster = 0;
         w.strides.known = w.strides.given_up = 0;
@@ -151,10 +151,17 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     return std::nullopt;
 }
 
+LaneMask barrier_lanes(Warp& w, const Op& op) {
+    if (op.guard == no_operand) return w.current.mask;
+    const LaneMask p = w.predicate(op.guard);
+    return w.current.mask & (op.guard_negated ? ~p : p);
+}
+
 uint32_t barrier_number(Warp& w, const Op& op) {
     if (op.get<BarrierOperand>().of_warpgroup)
         return first_warpgroup_barrier + w.index / warpgroup_warps;
-    const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[std::countr_zero(w.current.mask)];
+    const int lane = std::countr_zero(barrier_lanes(w, op));
+    const uint32_t id = w.lanes<const uint32_t>(op.operand[1])[lane];
     if (id >= named_barriers)
         throw KernelFault(Fault::misuse,
                           "barrier " + std::to_string(id) +
@@ -165,7 +172,8 @@ uint32_t barrier_number(Warp& w, const Op& op) {
 
 bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     Block& block = *w.block;
-    const int lane = std::countr_zero(w.current.mask);
+    const LaneMask path = w.current.mask, lanes = barrier_lanes(w, op);
+    const int lane = std::countr_zero(lanes);
     const uint32_t id = barrier_number(w, op);
     Barrier& barrier = block.barriers[id];
     const auto& operand = op.get<BarrierOperand>();
@@ -175,15 +183,15 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     // A barrier for a certain number of threads counts whole warps. Each warp counts as 32 threads,
     // even if some of its lanes have left the kernel, or if it is the last warp of the block and
     // has fewer threads.
-    uint32_t count = uint32_t(std::popcount(w.current.mask));
-    if (!everyone && w.current.mask == w.live) count = warp_size;
+    uint32_t count = uint32_t(std::popcount(everyone ? path : lanes));
+    if (!everyone && lanes == w.live) count = warp_size;
     barrier.expected = everyone ? all_remaining : w.lanes<const uint32_t>(op.operand[2])[lane];
     barrier.arrived += count;
     block.used_barriers |= 1u << id;
     if (op.operand[3] != no_operand) {
         const LaneMask p = w.predicate(op.operand[3]);
-        barrier.true_count += uint32_t(std::popcount((operand.negated ? ~p : p) & w.current.mask));
-        barrier.contributors += uint32_t(std::popcount(w.current.mask));
+        barrier.true_count += uint32_t(std::popcount((operand.negated ? ~p : p) & lanes));
+        barrier.contributors += uint32_t(std::popcount(lanes));
     }
     if (operand.kind == BarrierKind::arrive) {
         go_to(w, at + 1);
@@ -195,6 +203,8 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
         w.paths.push_back(waiting);
         w.running = false;
     }
+    if (everyone && (w.skipped & lanes)) throw_deadlock(block);
+    if (everyone) w.skipped |= path & ~lanes;
     if (barrier.arrived < (everyone ? threads_left(block) : barrier.expected)) return false;
     open_barrier(block, id);
     return true;
@@ -207,14 +217,18 @@ void open_barrier(Block& block, uint32_t id) {
     Barrier& barrier = block.barriers[id];
     // Lanes of one warp may have arrived at different barrier instructions. If a barrier is in
     // conditional code, CUDA requires that all threads take the same branch. It does not define
-    // what happens otherwise, so this is reported as an error.
+    // what happens otherwise, so this is reported as an error. PTX allows it for barrier.sync
+    // without .aligned.
+    const auto is_aligned = [&](uint32_t at) {
+        return program.instructions[program.ops[at].pc].traits.aligned;
+    };
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
         uint32_t first = no_op;
         for (const Path& p : other.paths) {
             if (p.wait != Wait::barrier || p.barrier != id) continue;
             if (first == no_op) first = p.pc;
-            if (p.pc != first) throw_deadlock(block);
+            if (p.pc != first && (is_aligned(p.pc) || is_aligned(first))) throw_deadlock(block);
         }
     }
     const uint32_t truths = barrier.true_count;

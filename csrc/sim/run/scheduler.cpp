@@ -341,6 +341,7 @@ bool reconverge_members(Warp& w, const Op& op, uint32_t at) {
         const LaneMask p = w.predicate(op.guard);
         here &= op.guard_negated ? ~p : p;
         if (!here) return true;
+        if (op.is<WarpSync>()) here = w.current.mask;  // the whole path waits, as at barriers
     }
     // The member mask is the last operand of the op.
     int last = 5;
@@ -474,26 +475,29 @@ bool release_awaited_lanes(Block& block) {
     bool freed = false;
     for (uint32_t i = 0; i < block.warp_count; ++i) {
         Warp& w = block.warps[i];
-        LaneMask named = 0;
+        LaneMask named = 0, expected = 0;
         for (const Path& p : w.paths) {
-            if (p.wait == Wait::lanes) named |= p.members;
+            if (p.wait != Wait::lanes) continue;
+            named |= p.members;
+            const Op& op = block.program->ops[p.pc];
+            // Threads may leave the kernel instead of waiting at a barrier of the block.
+            if (!op.is<WarpSync>() || !op.get<WarpSync>().before_barrier) expected |= p.members;
         }
         const bool here = release_join(w, [&](const Join& join) {
-            w.expected |= join.arrived & named;
+            w.expected |= join.arrived & expected;
             return (join.arrived & named) != 0;
         });
         freed = freed || here;
     }
-    if (freed || block.program->conventions.explicit_reconvergence) return freed;
+    if (freed) return true;
     for (uint32_t i = 0; i < block.warp_count; ++i) {
         Warp& w = block.warps[i];
         LaneMask at_barrier = 0;
         for (const Path& p : w.paths) {
             if (p.wait == Wait::barrier) at_barrier |= p.mask;
         }
-        const bool here = release_join(w, [&](const Join& join) {
-            return !join.explicit_only && !(join.pending & ~join.arrived & ~at_barrier);
-        });
+        const bool here = release_join(
+            w, [&](const Join& join) { return !(join.pending & ~join.arrived & ~at_barrier); });
         freed = freed || here;
     }
     return freed;

@@ -60,6 +60,11 @@ void run_path(Warp& warp, const Path& path);
 // its lanes wait at the join. Another path may then run.
 void go_to(Warp& warp, uint32_t pc);
 
+// Returns the lanes of the running path that execute a barrier of the block. In machine code, the
+// instruction may be guarded, but this is no branch: if the guard is true in any lane, the whole
+// path waits.
+[[nodiscard]] LaneMask barrier_lanes(Warp& warp, const Op& op);
+
 // Returns the number of the barrier that these lanes have reached.
 [[nodiscard]] uint32_t barrier_number(Warp& warp, const Op& op);
 
@@ -139,11 +144,12 @@ bool release_waiting_lanes(Warp& warp);
 
 // Call this if no path of the block can run. Lanes may wait at a warp synchronisation for lanes of
 // their warp that wait at a join. Lets these lanes continue, because they may reach the
-// synchronisation later. If they leave the kernel instead, leave() throws the error for this.
+// synchronisation later. If they leave the kernel instead, leave() throws the error for this,
+// unless the synchronisation belongs to a barrier of the block, which threads may miss in this way.
 // If there are no such lanes, lanes may wait at a join for lanes that wait at a barrier of the
-// block. In PTX, these lanes continue, too. The reason: the assembler (ptxas) assumes that all
-// lanes of a warp reach a barrier together. So it does not let lanes wait for lanes that reach a
-// barrier. Returns true if any lanes continue.
+// block. These lanes continue, too. The reason: the assembler (ptxas) assumes that all lanes of a
+// warp reach a barrier together. So it does not let lanes wait for lanes that reach a barrier.
+// Returns true if any lanes continue.
 bool release_awaited_lanes(Block& block);
 
 // Moves the running path behind the warp's other paths.

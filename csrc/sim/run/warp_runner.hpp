@@ -231,6 +231,7 @@ class WarpRunner {
     }
 
     void barrier(Warp& w, const Op& op, uint32_t at) {
+        if (!barrier_lanes(w, op)) return go_to(w, at + 1);
         const uint32_t number = barrier_number(w, op);
         if constexpr (listens_to(Hook::arrive)) observer_.arrive(w, op, number);
         if (reach_barrier(w, op, at)) opened(*w.block, number);

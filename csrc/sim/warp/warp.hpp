@@ -159,6 +159,10 @@ struct Warp {
     // Lanes that continued because other lanes wait for them at a warp synchronisation
     // (release_awaited_lanes). They must get there before they leave the kernel.
     LaneMask expected = 0;
+    // For machine code: lanes that waited at a barrier of the block together with other lanes of
+    // their path, although their guard was false (barrier_lanes). If they have returned early in
+    // the source, they execute no other barrier.
+    LaneMask skipped = 0;
     LaneMask yielded = 0;  // for machine code: the lanes that executed YIELD after their last BSYNC
     // For machine code: true if the running path has used up its slice. Other paths run when it
     // executes YIELD (warp_runner.hpp).

@@ -15,6 +15,7 @@ from coalesce.catalogue.table import title_of
 from coalesce.check import Findings, findings_of
 from coalesce.common import require
 from coalesce.common.progress import reporter
+from coalesce.cxx.skipped_barriers import skipped_by_jumps
 from coalesce.launch.arguments import HostArray
 from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
@@ -45,7 +46,17 @@ def of_launch(
         result = simulate(launch, masks, **tested, **options, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
+    _soften(result.findings[0], kernel.module.shown_source)
     return findings_of(kernel.name, result.findings)
+
+
+def _soften(findings: list[dict[str, Any]], source: str) -> None:
+    """Turn errors about barriers that threads skip into warnings if the threads end early."""
+    skipped = [f for f in findings if f["skipped"] and not f["first"]["file"]]
+    if skipped and (lines := skipped_by_jumps(source)):
+        for finding in skipped:
+            if finding["first"]["line"] in lines:
+                finding["severity"] = "warning"
 
 
 @contextmanager

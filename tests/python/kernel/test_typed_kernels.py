@@ -19,11 +19,8 @@ def test_results_are_those_of_the_host(seed: int) -> None:
     assert typed_kernels.differences(seed, shapes=1) == []
 
 
-# In a kernel of seed 3, lanes of the machine code wait at WARPSYNC.ALL for lanes at a BSYNC, and a
-# profile ends with an error. The other modes agree with g++.
-OPEN = pytest.mark.xfail(reason="a profile lets lanes wait for each other for ever", strict=True)
-
-
-@pytest.mark.parametrize("seed", [1, pytest.param(3, marks=OPEN)])
+# In the machine code of seed 2001, lanes wait at WARPSYNC.ALL before a barrier for lanes
+# that end early and wait at a BSYNC.
+@pytest.mark.parametrize("seed", [1, 3, 2001])
 def test_all_modes_with_early_returns(seed: int) -> None:
     assert typed_kernels.differences(seed, shapes=1, ends=True) == []

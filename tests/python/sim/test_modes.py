@@ -27,6 +27,8 @@ def run(kernel, mode, grid, block, *arguments):
     result = getattr(kernel, mode)(grid, block, *left, **options)
     if mode == "profile":
         assert not kernel_runs_ptx(result), result.inexact
+    if mode == "check":
+        assert not result.errors, str(result)
     return [a for a in left if isinstance(a, np.ndarray)]
 
 
@@ -135,6 +137,75 @@ def test_an_early_end_of_threads_that_skip_barriers(ends, mode):
     kernel = coalesce.Kernel(source, "k", device="sim")
     out = run(kernel, mode, 1, 64, x, np.zeros(192, np.float32))[1]
     np.testing.assert_array_equal(out, np.stack([a, b, c], 1).ravel())
+
+
+# Threads end early, or execute barriers at several places. `v` is different in each thread.
+ENDS = {
+    "a guarded barrier": """if (v & 1) goto end; s[t] = v; __syncthreads(); v += s[t ^ 2];
+        end: out[t] = v;""",
+    "a barrier after a call": """if (v & 1) { if (v & 2) { out[t] = v; return; } v = square(v); }
+        s[t] = square(v); __syncthreads(); v += s[t ^ 1]; __syncthreads(); s[t] = v;
+        if (v & 4) { out[t] = v + 1; return; } __syncthreads(); out[t] = square(s[t ^ 3]);""",
+    "a loop": """for (int i = 0; i < 4; ++i) { if ((v >> i) % 5 == 4) goto end;
+        s[t] = square(v); __syncthreads(); v += s[t ^ 2]; __syncthreads(); } end: out[t] = v;""",
+    "a switch": """switch (v % 4) { case 0: out[t] = square(v); return; case 1: v = 3; break;
+        case 2: goto end; default: v = square(v); }
+        s[t] = v; __syncthreads(); v += s[t ^ 1]; end: out[t] = v;""",
+    "a switch around barriers": """switch (n) { case 5: if (v & 1) { out[t] = 0; return; }
+        s[t] = v; __syncthreads(); v += s[t ^ 1]; break; case 6: __syncthreads(); v = 2; break;
+        default: __syncthreads(); v = square(v); } out[t] = v;""",
+    "nested conditions": """if (n > 3) { if (v & 1) { out[t] = 1; return; } s[t] = square(v);
+        if (n > 4) { __syncthreads(); v += s[t ^ 2]; } } else { __syncthreads(); } out[t] = v;""",
+    "a function": "s[t] = v; v = early(v, s); out[t] = v;",
+    "a count": """if (v % 7 == 3) { out[t] = v; return; }
+        v += __syncthreads_count(v & 4); out[t] = square(v);""",
+    "barrier.sync at two places": """if (v & 1) { s[t] = v; asm volatile("barrier.sync 0;"); }
+        else { s[t] = -v; asm volatile("barrier.sync 0;"); v = 7; } out[t] = v + s[t ^ 1];""",
+    "a condition": "if (t < 40) { s[t] = v; __syncthreads(); } out[t] = v;",
+    "two branches": """switch (v % 3) { case 0: s[t] = v; __syncthreads(); v += 1; break;
+        case 1: __syncthreads(); v = 2; break; default: __syncthreads(); v = square(v); }
+        out[t] = v;""",
+    "a condition before a barrier": """if (t < 40) { s[t] = v; __syncthreads(); }
+        out[t] = v; __syncthreads(); out[t] += s[t ^ 1];""",
+}
+REFUSED = ("two branches", "a condition before a barrier")
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_barriers_that_threads_skip(name):
+    source = f"""
+    __device__ __noinline__ int square(int x) {{ return x * x + 1; }}
+    __device__ __noinline__ int early(int x, int *s) {{
+        if (x & 1) return 5;
+        __syncthreads();
+        return s[threadIdx.x ^ 2];
+    }}
+    extern "C" __global__ void k(const int *in, int *out, int n) {{
+        __shared__ int s[64];
+        int t = threadIdx.x, v = in[t];
+        s[t] = 0;
+        __syncthreads();
+        {ENDS[name]}
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim", instruction_limit=10**5)
+    given = np.random.PCG64(3).random_raw(64).astype(np.int32) % 1000
+    arguments = (1, 64, given, np.zeros(64, np.int32), np.int32(5))
+    if name in REFUSED:
+        for mode in MODES:
+            if mode == "check":
+                assert kernel.check(*arguments).errors
+                continue
+            with pytest.raises(coalesce.LaunchError, match="reached by only some threads"):
+                run(kernel, mode, *arguments)
+        return
+    if name == "a condition":  # the only one that is probably a mistake
+        assert [f.kind for f in kernel.check(*arguments).errors] == ["barrier"]
+    left = {
+        m: run(kernel, m, *arguments)[1] for m in MODES if m != "check" or name != "a condition"
+    }
+    for mode, out in left.items():
+        np.testing.assert_array_equal(out, left["launch"], mode)
+    assert left["launch"].any()
 
 
 @pytest.mark.parametrize("mode", MODES)
