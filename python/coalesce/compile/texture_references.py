@@ -23,6 +23,12 @@ from pathlib import Path
 _DECLARATION = re.compile(
     rb"((?:^|[;{}])\s*(?:(?:static|inline)\s+)*)(texture\s*<[^;{}()&*]*>\s*[A-Za-z_])", re.MULTILINE
 )
+# The declaration of one variable, perhaps with an initial value.
+_VARIABLE = re.compile(
+    rb"(?:^|(?<=[;{}]))[^\S\n]*(?P<extern>extern\s+)?"
+    rb"(?P<definition>texture\s*<[^;{}()&*]*>\s*(?P<name>\w+)[^;,]*);",
+    re.MULTILINE,
+)
 
 
 def write_compilers(folder: Path) -> None:
@@ -45,8 +51,28 @@ def main(folder: str, name: str, words: list[str]) -> int:
     status = subprocess.run([compiler, *words], env={**os.environ, "PATH": path}, check=False)
     if status.returncode == 0 and "-E" in words and "-o" in words:
         output = Path(words[words.index("-o") + 1])
-        output.write_bytes(_DECLARATION.sub(rb"\1__attribute__((managed)) \2", output.read_bytes()))
+        text = _defined_once(output.read_bytes())
+        output.write_bytes(_DECLARATION.sub(rb"\1__attribute__((managed)) \2", text))
     return status.returncode
+
+
+def _defined_once(text: bytes) -> bytes:
+    """Put the definition of each variable in place of its first ``extern`` declaration.
+
+    A variable in managed memory cannot be declared before its definition.
+    """
+    places: dict[bytes, list[re.Match[bytes]]] = {}
+    for match in _VARIABLE.finditer(text):
+        places.setdefault(match["name"], []).append(match)
+    changes: list[tuple[tuple[int, int], bytes]] = []
+    for matches in places.values():
+        defined = [match for match in matches if not match["extern"]]
+        if len(defined) == 1 and matches[0]["extern"]:  # otherwise they are in several scopes
+            changes += [(match.span(), b";") for match in matches[1:]]
+            changes.append((matches[0].span(), defined[0]["definition"] + b";"))
+    for (start, end), new in sorted(changes, reverse=True):
+        text = text[:start] + new + b"\n" * text.count(b"\n", start, end) + text[end:]
+    return text
 
 
 if __name__ == "__main__":

@@ -348,7 +348,11 @@ def test_other_things_may_be_named_texture(tmp_path: Path) -> None:
         #include <cstdio>
         struct Scene { int texture; };
         static int twice(int texture) { return 2 * texture; }
-        namespace scene { texture<float, cudaTextureType1D> line; }
+        namespace scene {
+            extern texture<float, cudaTextureType1D> line; extern texture<float, 1> line;
+            __device__ float at(int i) { return tex1Dfetch(line, i); }
+            texture<float, cudaTextureType1D> line;
+        }
         static texture<int,
                        2> rows, columns;
         #define TEXTURE(type, name) texture<type> name
@@ -357,7 +361,7 @@ def test_other_things_may_be_named_texture(tmp_path: Path) -> None:
                                           const texture<int, 2> &u) {
             return t.normalized + u.normalized;
         }
-        __global__ void copy(float *y) { y[threadIdx.x] = tex1Dfetch(scene::line, threadIdx.x); }
+        __global__ void copy(float *y) { y[threadIdx.x] = scene::at(threadIdx.x); }
         int main() {
             Scene texture = {3};
             float h[4] = {5, 6, 7, 8}, *x, *y;
