@@ -20,10 +20,17 @@
 
 namespace coalesce::sim::COALESCE_ISA {
 
+// Sets d[i] = value(i) for each active lane i. `value` is also called for inactive lanes.
+template <class D, class F>
+inline void set_active(D* d, LaneMask mask, F&& value) {
+#pragma GCC ivdep
+    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? D(value(i)) : d[i];
+}
+
 // Stores the results of the active lanes to d.
 template <class D>
 [[gnu::noinline]] void store_active(D* d, const D* results, LaneMask mask) {
-    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? results[i] : d[i];
+    set_active(d, mask, [results](int i) { return results[i]; });
 }
 
 // There is only one loop for full and for partial masks, because it is compiled for hundreds of

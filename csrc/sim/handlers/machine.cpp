@@ -280,10 +280,10 @@ void predicates_to_word(Warp& w, const Op& op) {
     const LaneMask* p = w.lanes<const LaneMask>(op.operand[1]);
     const uint32_t* c = w.lanes<const uint32_t>(op.operand[2]);
     const auto [mask, shift] = op.get<PredicateBits>();
-    for_each_lane(w.mask, [&, mask = mask, shift = shift](int i) {
+    set_active(d, w.mask, [=, mask = mask, shift = shift](int i) {
         uint32_t bits = 0;
-        for (int n = 0; n < 7; ++n) bits |= (p[n] >> i & 1) << n;
-        d[i] = (c[i] & ~(mask << shift)) | (bits & mask) << shift;
+        for (int n = 0; n < 7; ++n) bits |= has_lane(p[n], i) << n;
+        return (c[i] & ~(mask << shift)) | (bits & mask) << shift;
     });
 }
 
@@ -426,7 +426,7 @@ void min_max_float(Warp& w, const Op& op) {
     put_words(w, op.operand[0], [=](int i) {
         const float x = a[i], y = b[i];
         const bool x_less = x < y || (x == y && std::signbit(x));
-        float value = has_lane(least, i) == x_less ? x : y;
+        float value = (has_lane(least, i) != 0) == x_less ? x : y;
         if (x != x) value = y;
         if (y != y) value = x;
         return std::bit_cast<uint32_t>(canonical(value));

@@ -51,8 +51,7 @@ void move_predicate(Warp& w, const Op& op) { store(w, op.operand[0], w.predicate
 
 template <class T, class F>
 inline void fill(Warp& w, const Op& op, F&& value) {
-    T* d = w.lanes<T>(op.operand[0]);
-    for_each_lane(w.mask, [&](int i) { d[i] = T(value(i)); });
+    set_active(w.lanes<T>(op.operand[0]), w.mask, value);
 }
 
 template <class T>
@@ -100,9 +99,9 @@ void map_to_rank(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
     const uint32_t* rank = w.lanes<const uint32_t>(op.operand[2]);
-    for_each_lane(w.mask, [&](int i) {
-        const T tag = rank[i] == w.block->rank ? 0 : T((rank[i] + 1) & 0xff) << 24;
-        d[i] = (a[i] & ~(T{0xff} << 24)) | tag;
+    set_active(d, w.mask, [=, own = w.block->rank](int i) {
+        const T tag = rank[i] == own ? 0 : T((rank[i] + 1) & 0xff) << 24;
+        return (a[i] & ~(T{0xff} << 24)) | tag;
     });
 }
 
@@ -111,9 +110,9 @@ template <class T>
 void rank_of_address(Warp& w, const Op& op) {
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
-    for_each_lane(w.mask, [&](int i) {
+    set_active(d, w.mask, [=, own = w.block->rank](int i) {
         const uint32_t tag = uint32_t(a[i] >> 24) & 0xff;
-        d[i] = tag ? tag - 1 : w.block->rank;
+        return tag ? tag - 1 : own;
     });
 }
 
@@ -132,10 +131,9 @@ void unpack(Warp& w, const Op& op) {
     for (int n = 0; n < count; ++n) {
         if (op.operand[n] == no_operand) continue;
         Part* d = w.lanes<Part>(op.operand[n]);
-        const int shift = bits * n;
-        const LaneMask mask = w.mask;
-        for (int i = 0; i < warp_size; ++i)
-            d[i] = has_lane(mask, i) ? Part(Part(source[i] >> shift) & low<Part, bits>) : d[i];
+        set_active(d, w.mask, [&source, shift = bits * n](int i) {
+            return Part(source[i] >> shift) & low<Part, bits>;
+        });
     }
 }
 
@@ -151,8 +149,7 @@ void pack(Warp& w, const Op& op) {
         for (int i = 0; i < warp_size; ++i) value[i] |= Whole(s[i] & low<Part, bits>) << shift;
     }
     Whole* d = w.lanes<Whole>(op.operand[0]);
-    const LaneMask mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? value[i] : d[i];
+    set_active(d, w.mask, [&value](int i) { return value[i]; });
 }
 
 template <class T>
@@ -160,8 +157,7 @@ void add_constant(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
     const T by = T(op.get<AddedOffset>().by);
-    const LaneMask mask = w.mask;
-    for (int i = 0; i < warp_size; ++i) d[i] = has_lane(mask, i) ? T(a[i] + by) : d[i];
+    set_active(d, w.mask, [=](int i) { return a[i] + by; });
 }
 
 // isspacep.const tests if the address is in a module variable that cannot be written.

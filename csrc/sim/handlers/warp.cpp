@@ -34,8 +34,7 @@ void shuffle(Warp& w, const Op& op) {
         valid |= LaneMask(is_valid) << lane;
     });
     if (op.operand[0] != no_operand) {
-        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-        for_each_lane(w.mask, [&](int lane) { d[lane] = result[lane]; });
+        store_active(w.lanes<uint32_t>(op.operand[0]), result, w.mask);
     }
     store(w, op.operand[1], valid);
 }
@@ -58,8 +57,7 @@ void vote(Warp& w, const Op& op) {
         case VoteKind::uniform:
             return store(w, op.operand[0], p == among || p == 0 ? all_lanes : 0);
         case VoteKind::ballot: {
-            uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-            for_each_lane(w.mask, [&](int i) { d[i] = p; });
+            set_active(w.lanes<uint32_t>(op.operand[0]), w.mask, [p](int) { return p; });
         }
     }
 }
@@ -73,8 +71,7 @@ void match_any(Warp& w, const Op& op) {
     for_each_lane(w.mask, [&](int i) {
         for_each_lane(among, [&](int j) { matches[i] |= LaneMask(a[i] == a[j]) << j; });
     });
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-    for_each_lane(w.mask, [&](int i) { d[i] = matches[i]; });
+    store_active(w.lanes<uint32_t>(op.operand[0]), matches, w.mask);
 }
 
 // match.all d|p, a, members. If all members have the same value of a, d is the mask of all members
@@ -87,8 +84,8 @@ void match_all(Warp& w, const Op& op) {
     bool equal = true;
     for_each_lane(among, [&](int i) { equal = equal && a[i] == first; });
     if (op.operand[0] != no_operand) {
-        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-        for_each_lane(w.mask, [&](int i) { d[i] = equal ? among : 0; });
+        set_active(w.lanes<uint32_t>(op.operand[0]), w.mask,
+                   [value = equal ? among : 0](int) { return value; });
     }
     store(w, op.operand[1], equal ? all_lanes : 0);
 }
@@ -99,14 +96,12 @@ void reduce(Warp& w, const Op& op) {
     const T* a = w.lanes<const T>(op.operand[1]);
     T value = a[std::countr_zero(among ? among : w.mask)];
     for_each_lane(among & (among - 1), [&](int i) { value = F::of(value, a[i]); });
-    T* d = w.lanes<T>(op.operand[0]);
-    for_each_lane(w.mask, [&](int i) { d[i] = value; });
+    set_active(w.lanes<T>(op.operand[0]), w.mask, [value](int) { return value; });
 }
 
 void active_mask(Warp& w, const Op& op) {
-    uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const LaneMask mask = w.mask;
-    for_each_lane(mask, [&](int i) { d[i] = mask; });
+    set_active(w.lanes<uint32_t>(op.operand[0]), mask, [mask](int) { return mask; });
 }
 
 // elect d|p, members. Predicate p is true in the first lane of the member mask only, and d is the
@@ -115,8 +110,7 @@ void elect(Warp& w, const Op& op) {
     const LaneMask among = members(w, op.operand[2]);
     const uint32_t leader = uint32_t(std::countr_zero(among ? among : w.mask));
     if (op.operand[0] != no_operand) {
-        uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
-        for_each_lane(w.mask, [&](int i) { d[i] = leader; });
+        set_active(w.lanes<uint32_t>(op.operand[0]), w.mask, [leader](int) { return leader; });
     }
     store(w, op.operand[1], 1u << leader);
 }

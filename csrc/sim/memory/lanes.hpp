@@ -26,7 +26,9 @@ inline constexpr int warp_size = 32;
 using LaneMask = uint32_t;
 inline constexpr LaneMask all_lanes = 0xffffffffu;
 
-[[nodiscard]] constexpr bool has_lane(LaneMask mask, int lane) { return (mask >> lane) & 1u; }
+// Returns 1 if the mask has the lane, and otherwise 0. The type is not bool, because then GCC (12)
+// does not vectorize loops such as d[i] = has_lane(mask, i) ? x[i] : d[i] (check_vectors.cmake).
+[[nodiscard]] constexpr LaneMask has_lane(LaneMask mask, int lane) { return (mask >> lane) & 1u; }
 
 // Calls f(lane) for each lane of the mask, in order.
 template <class F>

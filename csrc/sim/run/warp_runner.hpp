@@ -294,6 +294,7 @@ class WarpRunner {
     }
 
     void end_slice(const Warp& w) {
+        grid_.after_slice();
         if (grid_.stop) {
             record_place(*w.block, grid_);
             throw Stopped{};

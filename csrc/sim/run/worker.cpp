@@ -47,6 +47,7 @@ void WorkerBase::run() {
         std::deque<std::unique_ptr<Group>> waiting;
         std::unique_ptr<Group> spare;
         while (!grid_.stop) {
+            grid_.after_slice();
             std::unique_ptr<Group> group;
             const uint64_t next = waiting.size() < max_waiting_ ? grid_.next_group++ : groups;
             if (next < groups) {
@@ -189,55 +190,69 @@ void WorkerBase::leave_grid_barrier(const Block& block) {
 
 void run_workers(const GridRun& launch, GridState& grid,
                  const std::function<void(uint32_t)>& work) {
+    using Clock = std::chrono::steady_clock;
+    // Starting a thread costs about 0.1 ms, so threads do not speed up small grids.
+    constexpr auto alone = std::chrono::milliseconds(1), pause = std::chrono::milliseconds(50);
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
-    const uint32_t workers = worker_count(launch);
-    if (workers == 1 && !launch.poll) {  // nothing is polled, so no second thread is needed
-        work(0);
-        if (grid.error) std::rethrow_exception(grid.error);
-        return;
-    }
-    grid.running = workers;
+    const uint64_t groups = launch.block_count() / launch.cluster.count();
     std::vector<std::thread> threads;
-    const auto run = [&](uint32_t n) {
-        try {
-            work(n);
-        } catch (...) {
-            grid.fail(std::current_exception());
-        }
-        const std::lock_guard lock(grid.mutex);
-        if (--grid.running == 0) grid.done.notify_all();
-    };
-    threads.reserve(workers);
-    for (uint32_t n = 0; n < workers; ++n) {
-        try {
-            threads.emplace_back(run, n);
-            // The system cannot start another thread. The grid runs with fewer threads.
-        } catch (const std::system_error&) {
+    const auto start_threads = [&] {
+        const uint32_t workers = worker_count(launch);
+        threads.reserve(workers);
+        for (uint32_t n = 1; n < workers && grid.next_group < groups; ++n) {
+            const auto run = [&grid, &work, n] {
+                try {
+                    work(n);
+                } catch (...) {
+                    grid.fail(std::current_exception());
+                }
+                const std::lock_guard lock(grid.mutex);
+                if (--grid.running == 0) grid.done.notify_all();
+            };
             const std::lock_guard lock(grid.mutex);
-            grid.running -= workers - n;
-            if (threads.empty())
-                throw LaunchError(
-                    "the system cannot start a thread for the simulation: too little memory "
-                    "(ulimit -v) "
-                    "or too many threads (ulimit -u)");
-            break;
-        }
-    }
-    std::exception_ptr interrupt;  // the exception that poll() has thrown
-    {
-        std::unique_lock lock(grid.mutex);
-        while (!grid.done.wait_for(lock, std::chrono::milliseconds(50),
-                                   [&] { return grid.running == 0; })) {
-            if (!launch.poll || grid.stop) continue;
-            lock.unlock();
             try {
-                launch.poll(grid.finished_blocks);
-            } catch (...) {
-                interrupt = std::current_exception();
-                grid.fail(interrupt);
+                threads.emplace_back(run);
+                ++grid.running;
+            } catch (const std::system_error&) {
+                return;  // The system has no more threads. The grid runs with fewer.
             }
-            lock.lock();
         }
+    };
+    std::exception_ptr interrupt;  // the exception that poll() has thrown
+    const auto poll = [&] {
+        if (!launch.poll || grid.stop) return;
+        try {
+            launch.poll(grid.finished_blocks);
+        } catch (...) {
+            interrupt = std::current_exception();
+            grid.fail(interrupt);
+        }
+    };
+    const auto start = Clock::now();
+    auto polled = start;
+    bool started = false;
+    grid.launching = std::this_thread::get_id();
+    grid.attend = [&] {
+        const auto now = Clock::now();
+        if (!started && now - start > alone) {
+            started = true;
+            start_threads();
+        }
+        if (now - polled > pause) {
+            polled = now;
+            poll();
+        }
+    };
+    try {
+        work(0);
+    } catch (...) {
+        grid.fail(std::current_exception());
+    }
+    for (std::unique_lock lock(grid.mutex);
+         !grid.done.wait_for(lock, pause, [&] { return grid.running == 0; });) {
+        lock.unlock();
+        poll();
+        lock.lock();
     }
     for (std::thread& t : threads) t.join();
     if (interrupt && grid.error == interrupt && launch.stopped && !grid.stopped_at.empty())

@@ -117,6 +117,7 @@ class Worker : public WorkerBase {
     RunEnd run_block(Block& block) final {
         runner_.stalled_slices = 0;
         for (;;) {
+            grid_.after_slice();
             // The flag is tested when a slice ends. But warps that wait for each other may never
             // use a whole slice. Therefore the flag is tested here, too.
             if (grid_.stop) {
@@ -175,8 +176,9 @@ class Worker : public WorkerBase {
     WarpRunner<O> runner_;
 };
 
-// Calls work(n) for each n below worker_count(launch), each in a separate host thread. In the
-// meantime, the calling thread calls GridRun::poll. Throws the errors of the kernel.
+// Calls work(n) for numbers n below worker_count(launch), each in a separate host thread. The
+// calling thread calls work(0), and in the meantime GridRun::poll. If there is still work after a
+// short time, it starts the other threads. Throws the errors of the kernel.
 void run_workers(const GridRun& launch, GridState& grid, const std::function<void(uint32_t)>& work);
 
 // Runs the grid, with one observer for each of worker_count(launch) host threads. The program must

@@ -1,5 +1,9 @@
 #include "sim/warp/engine.hpp"
 
+#ifdef __linux__
+#include <sched.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
@@ -11,9 +15,21 @@
 
 namespace coalesce::sim {
 
+namespace {
+
+// Returns on how many cores this process may run (taskset, cpuset of a container).
+uint32_t cores_of_process() {
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1u, uint32_t(CPU_COUNT(&set)));
+#endif
+    return std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
 uint32_t worker_count(const GridRun& launch) {
-    // Each call of hardware_concurrency() reads a file of the system.
-    static const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+    static const uint32_t cores = cores_of_process();
     const uint32_t workers = launch.workers ? launch.workers : cores;
     return uint32_t(
         std::clamp<uint64_t>(launch.block_count() / launch.cluster.count(), 1, workers));

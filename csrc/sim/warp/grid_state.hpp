@@ -6,8 +6,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace coalesce::sim {
 
@@ -24,8 +26,15 @@ struct GridState {
     std::condition_variable done;
     uint32_t running = 0;
     std::exception_ptr error;
+    // The launching thread is a worker, too, and calls attend() regularly (run_workers).
+    std::thread::id launching;
+    std::function<void()> attend;
     std::string stopped_at;  // the place at which a warp was stopped; see record_place()
 
+    // Workers call this at least after each slice of a warp.
+    void after_slice() const {
+        if (std::this_thread::get_id() == launching) attend();
+    }
     void fail(std::exception_ptr e) {
         const std::lock_guard lock(mutex);
         if (!error) error = e;

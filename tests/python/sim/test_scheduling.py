@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
+import pytest
 
 import coalesce
 
@@ -122,3 +127,36 @@ def test_barrier_that_reduces(device):
     out = np.zeros(80, np.int32)
     kernel(source, device)[1, 80](a, out)
     assert (out == (a > 0).sum() * 100 + 10 + 1).all()
+
+
+PINNED = """
+import os, threading, time
+import numpy as np
+import coalesce
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+source = '''__global__ void k(float *x, int n) {
+    for (int i = 0; i < n; ++i) x[blockIdx.x] = x[blockIdx.x] * 0.5f + 1; }'''
+kernel = coalesce.Kernel(source, device="sim")
+x = np.zeros(16, np.float32)
+kernel[16, 32](x, 1)
+threads, done = set(), threading.Event()
+def watch():
+    while not done.wait(0.001):
+        threads.add(len(os.listdir("/proc/self/task")))
+watcher = threading.Thread(target=watch)
+watcher.start()
+time.sleep(0.05)
+before = max(threads)
+kernel[16, 32](x, 100_000)
+done.set()
+watcher.join()
+print(max(threads) - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_a_process_on_one_core_starts_no_threads():
+    done = subprocess.run(
+        [sys.executable, "-c", PINNED], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "0\n", done.stderr

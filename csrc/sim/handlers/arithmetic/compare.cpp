@@ -107,7 +107,7 @@ void set_value(Warp& w, const Op& op) {
     const LaneMask m = combine(w, op, compare<Read>(w, op));
     D* d = w.lanes<D>(op.operand[0]);
     const D truth = D(op.get<ComparisonOperand>().truth);
-    for_each_lane(w.mask, [&](int i) { d[i] = has_lane(m, i) ? truth : D(0); });
+    set_active(d, w.mask, [=](int i) { return has_lane(m, i) ? truth : D(0); });
 }
 
 template <class Format>
@@ -117,8 +117,8 @@ void set_value_packed(Warp& w, const Op& op) {
     high = combine(w, op, high);
     uint32_t* d = w.lanes<uint32_t>(op.operand[0]);
     const uint32_t truth = op.get<ComparisonOperand>().truth & 0xffff;
-    for_each_lane(w.mask, [&, low = low, high = high](int i) {
-        d[i] = (has_lane(low, i) ? truth : 0) | (has_lane(high, i) ? truth << 16 : 0);
+    set_active(d, w.mask, [truth, low = low, high = high](int i) {
+        return (has_lane(low, i) ? truth : 0) | (has_lane(high, i) ? truth << 16 : 0);
     });
 }
 
@@ -127,12 +127,8 @@ void select_by_predicate(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
     const T* b = w.lanes<const T>(op.operand[2]);
-    const LaneMask p = w.predicate(op.operand[3]), mask = w.mask;
-#pragma GCC ivdep
-    for (int i = 0; i < warp_size; ++i) {
-        const T value = has_lane(p, i) ? a[i] : b[i];
-        d[i] = has_lane(mask, i) ? value : d[i];
-    }
+    const LaneMask p = w.predicate(op.operand[3]);
+    set_active(d, w.mask, [=](int i) { return has_lane(p, i) ? a[i] : b[i]; });
 }
 
 template <class C, bool ftz>

@@ -204,6 +204,14 @@ inline void resolve(Warp& w, const Op& op, Access access, Resolved& r, const Blo
             if (writes && !b->writable) return fault(Fault::read_only, w.mask);
             if (r.shape != Shape::scattered) {
                 r.host = b->host + (low - b->address);
+                // memory_words.hpp loads words. For bytes and halves, the lines are prefetched
+                // here.
+                if (space == ptx::Space::global && access == Access::load && bytes < 4 &&
+                    r.shape == Shape::consecutive && w.mask == all_lanes) {
+                    const uint64_t end = b->address + b->bytes;
+                    w.block->latest_loads[op.pc].prefetch_next<2 * warp_size>(
+                        r.host, low - b->address, end - high - bytes);
+                }
             } else {
                 const uint64_t origin = 0 - b->address;
                 for (int i = 0; i < warp_size; ++i)
