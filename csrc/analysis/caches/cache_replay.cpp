@@ -35,9 +35,9 @@ constexpr uint64_t local_base = uint64_t{1} << 52;
 // are small, that is, if they have at most `small_block` requests. Blocks are no longer compared if
 // the requests of more than `enough_failures` blocks differ from those of all kept blocks, and such
 // blocks are the majority.
-constexpr size_t max_blocks = 8, max_small_blocks = 32;
+constexpr size_t kept_blocks = 8, kept_small_blocks = 32;
 constexpr size_t small_block = 4096;
-constexpr uint64_t enough_failures = 2 * max_small_blocks;
+constexpr uint64_t enough_failures = 2 * kept_small_blocks;
 
 }  // namespace
 
@@ -136,7 +136,7 @@ std::shared_ptr<const L1Result> CacheReplay::replay(const sim::Block& block,
 }
 
 void CacheReplay::keep_to_compare(const std::shared_ptr<RecordedBlock>& recorded) {
-    const size_t most = recorded->size() <= small_block ? max_small_blocks : max_blocks;
+    const size_t most = recorded->size() <= small_block ? kept_small_blocks : kept_blocks;
     while (known_.size() >= most) known_.erase(known_.begin());
     recorded->is_kept = true;
     known_.push_back(recorded);

@@ -108,7 +108,7 @@ UnwrittenRegisters::UnwrittenRegisters(const sim::Program& program) {
         const sim::InstructionInfo& in = program.instructions[op.pc];
         const DataFlow& flow = program.data_flow[op.pc];
         if (!op.starts) continue;
-        Step step{.op = n, .pc = op.pc};
+        Step step{.op = n, .pc = op.pc, .reads = {}, .writes = {}};
         const auto add = [&](std::vector<uint32_t>& to, const std::vector<uint32_t>& registers) {
             for (const uint32_t r : registers) {
                 if (const auto known = number.find({in.function, r}); known != number.end())

@@ -17,6 +17,7 @@ SEVERITIES = ("error", "warning", "note")
 HOST = (
     "host access",
     "leak",
+    "missing order",
     "missing wait",
     "unchecked error",
     "uninitialized copy",
