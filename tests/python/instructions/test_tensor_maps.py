@@ -256,6 +256,7 @@ def test_counts() -> None:
     assert set(profile.inexact) == {
         "smsp__inst_executed.sum",
         "smsp__thread_inst_executed.sum",
+        "smsp__thread_inst_executed_per_inst_executed.ratio",
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     }
     assert "bulk copies" in profile.not_modelled
