@@ -51,15 +51,14 @@ void CheckObserver::note_coverage() {
     for (uint32_t n = 0; n < global_.memory().buffers().size(); ++n) {
         const sim::Buffer& b = global_.memory().buffers()[n];
         const uint64_t granules = b.bytes >> global_bits_;
+        if (b.variable || b.parts.size() > 1 || b.has_gaps || granules == 0) continue;
         const auto state = [&](uint64_t g) {  // 0: not accessed, 1: read, 2: written
             const Cell* const c = global_.find(n, g);
             if (!c) return 0;
             return c->write.time || c->is(Cell::has_strong) ? 2 : c->read[0].time ? 1 : 0;
         };
         const Cell* const first = global_.find(n, 0);
-        if (b.variable || b.parts.size() > 1 || b.has_gaps || granules == 0 || !first ||
-            first->write.time == 0)
-            continue;
+        if (!first || first->write.time == 0) continue;
         uint64_t run = 0, period = 0, last = 0, written = 0;
         while (run < granules && state(run) == 2) ++run;
         period = run;

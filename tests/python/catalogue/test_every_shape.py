@@ -18,6 +18,6 @@ def test_calls_of_today(device: str) -> None:
 
 
 def test_calls_that_went_wrong(device: str) -> None:
-    """Vectors for an `out` on the device at another address; K = 0, where a stage was read."""
-    for number in (32059, 777001564):
+    """Vectors for an `out` at another address; K = 0: a stage was read, and a check crashed."""
+    for number in (32059, 777001564, 73994800116):
         assert not every_shape.problem(every_shape.call(number, device), device)
