@@ -200,8 +200,8 @@ std::vector<bool> exchanges_without_result(const sim::Program& program) {
     std::vector<bool> result;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::InstructionInfo& in = program.instructions[i];
-        const bool exchanges = in.traits.code == sim::OpCode::atom &&
-                               in.traits.form != sim::AtomicForm::compare_and_swap;
+        const bool exchanges =
+            in.traits.code == sim::OpCode::atom && in.traits.form == sim::AtomicForm::exchange;
         result.push_back(exchanges &&
                          std::ranges::none_of(program.data_flow[i].writes, [&](uint32_t r) {
                              return used.contains({in.function, r});

@@ -36,6 +36,7 @@ Pipe pipe_of(Pipe pipe, const Parts& parts) {
 AtomicForm form_of(const Parts& parts) {
     if (parts.has("CAST") && parts.has("SPIN")) return AtomicForm::spinning;
     if (parts.any({"cas", "CAS", "CAST"})) return AtomicForm::compare_and_swap;
+    if (parts.any({"exch", "EXCH"})) return AtomicForm::exchange;
     return parts.has("POPC") && parts.has("INC") ? AtomicForm::counting : AtomicForm::plain;
 }
 

@@ -26,7 +26,8 @@ enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, in
 
 // The kinds of atomics that have different costs.
 enum class AtomicForm : uint8_t {
-    plain,             // add, min, exch and similar
+    plain,             // add, min and similar
+    exchange,          // exch: writes without computing from the old value
     compare_and_swap,  // compare and swap: atom.cas
     spinning,          // ATOMS.CAST.SPIN: one iteration of a compare-and-swap loop
     counting,          // ATOMS.POPC.INC: adds the number of lanes

@@ -123,7 +123,7 @@ class ProfileData:
     def metrics(
         self,
         set: Literal["all", "instructions", "memory", "time"] = "all",  # noqa: A002
-    ) -> Metrics:
+    ) -> dict[str, float]:
         """Return the counts of the whole kernel as metrics of Nsight Compute.
 
         Parameters

@@ -583,3 +583,7 @@ def test_an_exchange_does_not_read():
     x = np.zeros(1, np.int32)
     assert not check(source.replace("USE", ""), 1, 1, x, undefined="x")
     only(check(source.replace("USE", "x[0] +="), 1, 1, x, undefined="x"), "uninitialized")
+    # Other atomics do, even if nobody uses their result.
+    for other in ("atomicAdd", "atomicMax", "atomicXor"):
+        added = source.replace("USE", "").replace("atomicExch", other)
+        only(check(added, 1, 1, x, undefined="x"), "uninitialized")
