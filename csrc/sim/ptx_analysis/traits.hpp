@@ -27,10 +27,10 @@ enum class TensorSource : uint8_t { none, fp16, bf16, tf32, fp64, int8, int4, in
 // The kinds of atomics that have different costs.
 enum class AtomicForm : uint8_t {
     plain,             // add, min and similar
-    exchange,          // exch: writes without computing from the old value
     compare_and_swap,  // compare and swap: atom.cas
     spinning,          // ATOMS.CAST.SPIN: one iteration of a compare-and-swap loop
     counting,          // ATOMS.POPC.INC: adds the number of lanes
+    exchange,          // exch: writes without computing from the old value
 };
 
 // The threads for which a strong access or a fence orders memory: the threads of the block

@@ -20,7 +20,7 @@ std::string dump(const Traits& t) {
         if (set) (text += ' ') += name;
     };
     const char* const pipes[] = {"", "fp32", "fp64", "alu", "xu", "tensor", "by_type"};
-    const char* const forms[] = {"", "compare_and_swap", "spinning", "counting"};
+    const char* const forms[] = {"", "compare_and_swap", "spinning", "counting", "exchange"};
     add(t.pipe != Pipe::other, pipes[int(t.pipe)]);
     add(t.form != AtomicForm::plain, forms[int(t.form)]);
     add(t.scope == ThreadScope::block, "block_scope");
@@ -90,7 +90,7 @@ constexpr Row ptx[] = {
     {"atom.global.add.u32", "atom result atomic strong"},
     {"atom.global.add.f32", "atom result atomic strong adds_floats"},
     {"atom.shared.cas.b32", "atom compare_and_swap result atomic strong"},
-    {"atom.acq_rel.gpu.global.exch.b32", "atom result atomic strong releases"},
+    {"atom.acq_rel.gpu.global.exch.b32", "atom exchange result atomic strong releases"},
     {"red.global.add.noftz.bf16x2", "red atomic strong adds_floats"},
     {"red.global.max.s32", "red atomic strong"},
     {"cp.async.ca.shared.global", "cp.async"},
