@@ -194,7 +194,9 @@ class Profile(Report, ProfileData, Assertions):
         name = self.device.description.removeprefix("simulated ")
         if report is not None:
             program = find(ncu) if Path(report).suffix == ".ncu-rep" else None
-            chosen = ncu_report.choose(ncu_report.read(report, program), self, launch, report)
+            chosen = ncu_report.choose(
+                ncu_report.read(report, program, timeout), self, launch, report
+            )
             # Only what the simulator counts can be compared: ncu has thousands of metrics.
             measured = {n: v for n, v in chosen.metrics.items() if n in self.metrics()}
             return MeasuredCounters(measured, self.metrics(), self.inexact, "report")

@@ -128,6 +128,27 @@ def test_a_launch_of_several(p, tmp_path):
         p.measured_counters(report=file, launch=2)
 
 
+@pytest.mark.parametrize("variant", ["naive", "tiled", "coalesced"])
+def test_a_report_with_two_decimals(tmp_path, variant):
+    """Without --print-fp, ncu rounds ratios and percentages; that is no difference."""
+    a, b = np.ones((37, 51), np.float32), np.ones((51, 43), np.float32)
+    p = coalesce.profile("matmul", a, b, variant=variant)
+    head, units, values = csv.reader(p.to_csv().splitlines())
+    metrics = p.metrics()
+    values = [
+        f"{metrics[n]:.2f}" if isinstance(metrics.get(n), float) else v
+        for n, v in zip(head, values, strict=True)
+    ]
+    file = tmp_path / "report.csv"
+    rows = [",".join(f'"{cell}"' for cell in row) for row in (head, units, values)]
+    file.write_text("\n".join(rows))
+    assert p.measured_counters(report=file).mismatches == {}
+    at = head.index("smsp__thread_inst_executed_per_inst_executed.ratio")
+    changed = [*values[:at], f"{metrics[head[at]] + 0.02:.2f}", *values[at + 1 :]]
+    file.write_text("\n".join([*rows[:2], ",".join(f'"{cell}"' for cell in changed)]))
+    assert len(p.measured_counters(report=file).mismatches) == 1
+
+
 def test_a_report_file_is_converted_by_ncu(p, tmp_path):
     table = tmp_path / "table"
     p.to_csv(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -128,8 +129,14 @@ class MeasuredCounters(Mapping[str, float]):
 
 
 def _equal(a: float, b: float) -> bool:
-    """Whether two values are equal, up to the digits that ncu prints (six or more for ratios)."""
-    return a == b or (not isinstance(b, int) and abs(a - b) <= 1e-4 * abs(b))
+    """Whether two values are equal, up to the digits of `b`.
+
+    ncu prints 31.625 as "31.625000" or, without ``--print-fp``, as "31.63".
+    """
+    if a == b or isinstance(b, int):
+        return a == b
+    rounding = 10.0 ** int(Decimal(repr(b)).as_tuple().exponent)
+    return abs(a - b) <= max(1e-4 * abs(b), rounding / 2)
 
 
 def _text(value: float | None) -> str:

@@ -67,12 +67,18 @@ class MeasuredLaunch:
         return f"{self.kernel} with grid {self.grid} and block {self.block}"
 
 
-def read(path: str | os.PathLike[str], program: str | None) -> list[MeasuredLaunch]:
-    """Return the launches of a report. `program` is the path of ncu, or None for a CSV file."""
+def read(path: str | os.PathLike[str], program: str | None, timeout: float) -> list[MeasuredLaunch]:
+    """Return the launches of a report.
+
+    `program` is the path of ncu, or None for a CSV file. `timeout` is in seconds.
+    """
     file = Path(path)
-    if file.suffix == ".ncu-rep" and program is not None:
+    if program is not None:
         words = [program, "--import", str(file), *RAW]
-        done = subprocess.run(words, capture_output=True, text=True)
+        try:
+            done = subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise LaunchError(f"{program} took longer than {timeout:g} seconds") from None
         if done.returncode:
             last = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
             raise LaunchError(f"{program} cannot read {file}:\n  {last}")
@@ -110,7 +116,8 @@ def _launch(row: Mapping[str, str], cells: Iterable[Sequence[str]]) -> MeasuredL
         if not _METRIC.fullmatch(name) or not _NUMBER.fullmatch(value or "") or unit in _ROUNDED:
             continue
         number = float(value.replace(",", "")) * _NANOSECONDS.get(unit, 1)
-        metrics[name] = int(number) if number.is_integer() else number
+        rounded = 0 < len(value.partition(".")[2]) < 6  # "32.00" may be 31.998
+        metrics[name] = int(number) if number.is_integer() and not rounded else number
     kernel, grid, block = (row.get(n, "") for n in ("Kernel Name", "Grid Size", "Block Size"))
     return MeasuredLaunch(kernel, grid, block, metrics)
 
@@ -164,8 +171,14 @@ def _unit(metric: str) -> str:
     """Return the unit that ncu prints for a metric."""
     if metric.endswith(".pct"):
         return "%"
-    units = {"bytes": "byte", "time": "ns", "sectors": "sector", "requests": "request"}
-    units |= {"inst": "inst", "cycles": "cycle"}
+    units = {
+        "bytes": "byte",
+        "time": "ns",
+        "sectors": "sector",
+        "requests": "request",
+        "inst": "inst",
+        "cycles": "cycle",
+    }
     return next((unit for word, unit in units.items() if f"_{word}_" in f"{metric}_"), "")
 
 
