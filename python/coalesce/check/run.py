@@ -35,7 +35,7 @@ def of_launch(
     masks = _masks(launch, names)
     options: dict[str, Any] = {
         "check": declared_shared(kernel),
-        "strict": strict,
+        "strict": require.flag("strict", strict),
         "restricted": {i: p.name for i, p in enumerate(launch.parameters) if p.restrict},
     }
     if instruction_limit is not None:

@@ -125,7 +125,7 @@ def run_doctor(console: Console) -> bool:
     console.print(tables.table(("", "state", "found"), rows, wrap=("found",)))
     for finding in findings:
         if finding.advice:
-            console.print(f"{finding.thing}: {finding.advice}", soft_wrap=not console.is_terminal)
+            console.print(f"{finding.thing}: {finding.advice}")
     missing = [f.thing for f in findings if f.state == "missing"]
     if missing:
         console.print(f"Kernels cannot run before this is repaired: {', '.join(missing)}")

@@ -193,6 +193,7 @@ class Profile(Report, ProfileData, Assertions):
 
         name = self.device.description.removeprefix("simulated ")
         if report is not None:
+            report = require.path("report", report)
             program = find(ncu) if Path(report).suffix == ".ncu-rep" else None
             chosen = ncu_report.choose(
                 ncu_report.read(report, program, timeout), self, launch, report

@@ -587,3 +587,12 @@ def test_an_exchange_does_not_read():
     for other in ("atomicAdd", "atomicMax", "atomicXor"):
         added = source.replace("USE", "").replace("atomicExch", other)
         only(check(added, 1, 1, x, undefined="x"), "uninitialized")
+
+
+def test_wrong_arguments_are_named():
+    kernel = coalesce.Kernel('extern "C" __global__ void k(int *x) { x[0] = 1; }')
+    x = np.zeros(1, np.int32)
+    with pytest.raises(TypeError, match="`strict` must be True or False; got str 'yes'"):
+        kernel.check(1, 1, x, strict="yes")
+    with pytest.raises(ValueError, match="`instruction_limit` must be at least 0; got -1"):
+        kernel.check(1, 1, x, instruction_limit=-1)

@@ -117,6 +117,11 @@ def test_a_report_of_something_else(p, tmp_path, change, message):
         p.measured_counters(report=file)
 
 
+def test_a_report_is_a_path(p):
+    with pytest.raises(TypeError, match=r"`report` .*int"):
+        p.measured_counters(report=5)
+
+
 def test_a_launch_of_several(p, tmp_path):
     head, units, values = p.to_csv().splitlines()
     file = tmp_path / "report.csv"
