@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
+from urllib.parse import quote
 
 from coalesce.check import Finding, Kind
 from coalesce.common.version import __version__
@@ -143,7 +144,7 @@ def write_sarif(problems: Iterable[Problem], path: str) -> None:
 
 
 def _location(p: Problem) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": Path(p.file).as_posix()}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(p.file).as_posix())}}
     if p.line:
         place["region"] = {"startLine": p.line}
     return {"physicalLocation": place}

@@ -382,7 +382,7 @@ def test_check_a_file(capsys, tmp_path):
     ],
 )
 def test_check_in_continuous_integration(capsys, tmp_path, options, status):
-    file, sarif = tmp_path / "k.cu", tmp_path / "k.sarif"
+    file, sarif = tmp_path / "my k.cu", tmp_path / "k.sarif"
     file.write_text(
         "__global__ void k(int *x) {\n    __shared__ int s[32];\n    s[threadIdx.x] = 1;\n"
         "    x[threadIdx.x] = s[31 - threadIdx.x];\n}\n"
@@ -395,7 +395,9 @@ def test_check_in_continuous_integration(capsys, tmp_path, options, status):
     assert [other["ruleId"] for other in rest] == ["stopped"] * ("--instruction-limit" in options)
     assert (result["ruleId"], result["level"]) == ("lockstep", level)
     (place,) = result["locations"]
-    assert place["physicalLocation"]["artifactLocation"]["uri"] == file.as_posix()
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == file.as_posix().replace(
+        " ", "%20"
+    )
     assert place["physicalLocation"]["region"]["startLine"] in (3, 4)
     assert re.search(
         rf"^::{level} file={file},line=\d,title=.+::.+since compute", out, re.MULTILINE
