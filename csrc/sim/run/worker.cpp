@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "errors.hpp"
+#include "round_up.hpp"
 #include "sim/warp/memory.hpp"
 
 namespace coalesce::sim {
@@ -33,12 +34,14 @@ WorkerBase::WorkerBase(const Program& program, const GridRun& launch, AddressSpa
     shared_.latest_loads = latest_loads_.data();
     shared_.rows = &rows_;
     index_threads(shared_, launch.block, thread_index_);
-    // The blocks that the GPU holds at the same time may wait for each other.
-    max_waiting_ = launch.cooperative
-                       ? UINT64_MAX
-                       : std::max<uint64_t>(1, blocks_at_once(launch) / worker_count(launch) /
-                                                   launch.cluster.count());
-    one_worker_ = worker_count(launch) == 1;
+    // The blocks that the GPU holds at the same time may wait for each other. Each worker gets the
+    // same share of them.
+    const uint32_t workers = worker_count(launch);
+    const uint64_t size = launch.cluster.count(), groups = launch.block_count() / size;
+    const uint64_t held =
+        launch.cooperative ? groups : std::min(groups, blocks_at_once(launch) / size);
+    max_waiting_ = std::max<uint64_t>(1, round_up(held, workers) / workers);
+    one_worker_ = workers == 1;
 }
 
 void WorkerBase::run() {
@@ -49,7 +52,8 @@ void WorkerBase::run() {
         while (!grid_.stop) {
             grid_.after_slice();
             std::unique_ptr<Group> group;
-            const uint64_t next = waiting.size() < max_waiting_ ? grid_.next_group++ : groups;
+            const bool may_start = waiting.size() < max_waiting_ || grid_.lacks_threads;
+            const uint64_t next = may_start ? grid_.next_group++ : groups;
             if (next < groups) {
                 group = spare ? std::move(spare) : std::make_unique<Group>();
                 start_group(*group, next);
@@ -191,7 +195,8 @@ void WorkerBase::leave_grid_barrier(const Block& block) {
 void run_workers(const GridRun& launch, GridState& grid,
                  const std::function<void(uint32_t)>& work) {
     using Clock = std::chrono::steady_clock;
-    // Starting a thread costs about 0.1 ms, so threads do not speed up small grids.
+    // Starting a thread costs about 0.1 ms, so threads do not speed up small grids. The blocks of a
+    // cooperative launch wait for each other, so they need all threads.
     constexpr auto alone = std::chrono::milliseconds(1), pause = std::chrono::milliseconds(50);
     grid.instructions_left = int64_t(std::min<uint64_t>(launch.instruction_limit, INT64_MAX));
     const uint64_t groups = launch.block_count() / launch.cluster.count();
@@ -214,7 +219,8 @@ void run_workers(const GridRun& launch, GridState& grid,
                 threads.emplace_back(run);
                 ++grid.running;
             } catch (const std::system_error&) {
-                return;  // The system has no more threads. The grid runs with fewer.
+                grid.lacks_threads = true;  // The grid runs with fewer threads.
+                return;
             }
         }
     };
@@ -234,7 +240,7 @@ void run_workers(const GridRun& launch, GridState& grid,
     grid.launching = std::this_thread::get_id();
     grid.attend = [&] {
         const auto now = Clock::now();
-        if (!started && now - start > alone) {
+        if (!started && (launch.cooperative || now - start > alone)) {
             started = true;
             start_threads();
         }

@@ -77,8 +77,9 @@ class WorkerBase {
     const Program& program_;
     const GridRun& launch_;
     GridState& grid_;
-    Block shared_;  // the state that all blocks of this worker share
-    uint64_t max_waiting_ = 1, waiting_groups_ = 1;
+    Block shared_;              // the state that all blocks of this worker share
+    uint64_t max_waiting_ = 1;  // groups that may wait while this worker starts another one
+    uint64_t waiting_groups_ = 1;
     // The number of consecutive turns in which the running blocks only read memory, because they
     // wait for each other.
     uint64_t idle_turns_ = 0;

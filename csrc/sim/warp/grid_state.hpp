@@ -22,6 +22,7 @@ struct GridState {
     std::atomic<uint64_t> at_grid_barrier[2]{};
     std::atomic<int64_t> instructions_left{0};
     std::atomic<bool> stop{false};
+    std::atomic<bool> lacks_threads{false};  // the system could not start all threads
     std::mutex mutex;
     std::condition_variable done;
     uint32_t running = 0;

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "sim/fixture.hpp"
 #include "sim/program/launch.hpp"
 #include "sim/run/worker.hpp"
 
@@ -87,6 +89,55 @@ TEST(Launch, EndsWithTheExceptionOfAPoll) {
         });
     };
     EXPECT_THROW(run(), std::runtime_error);
+}
+
+struct StartedBlocks {
+    static constexpr Hooks hooks = Hook::start;
+    void start(Block&) { ++count; }
+    int count = 0;
+};
+
+// Each block waits until all blocks have started. So the first worker could start them all, and
+// would then run them alone.
+TEST(Launch, SharesWaitingBlocksBetweenThreads) {
+    const ptx::Module module = ptx::parse(R"(.version 8.7
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 counter)
+{
+ .reg .pred %q; .reg .b64 %p; .reg .b32 %r;
+ ld.param.u64 %p, [counter];
+ red.global.add.u32 [%p], 1;
+wait:
+ ld.volatile.global.u32 %r, [%p];
+ setp.lt.u32 %q, %r, 8;
+ @%q bra wait;
+ ret;
+}
+)");
+    const Program program = decode(module, *module.find_function("k"), lay_out_memory(module),
+                                   engine(watch_of<StartedBlocks>));
+    for (const bool cooperative : {false, true}) {
+        std::vector<std::byte> data(4);
+        AddressSpace space;
+        Buffer buffer;
+        buffer.name = "counter";
+        buffer.bytes = data.size();
+        buffer.host = data.data();
+        const uint64_t address = space.add(buffer);
+        GridRun launch;
+        launch.grid = {8, 1, 1};
+        launch.cooperative = cooperative;
+        if (cooperative) space.prepare_grid_workspace();
+        launch.workers = 2;
+        launch.parameters.resize(program.parameter_bytes);
+        std::memcpy(launch.parameters.data(), &address, sizeof address);
+        StartedBlocks started[2];
+        StartedBlocks* const observers[] = {&started[0], &started[1]};
+        run_grid<StartedBlocks>(program, launch, space, observers);
+        EXPECT_EQ(started[0].count, 4);
+        EXPECT_EQ(started[1].count, 4);
+    }
 }
 
 }  // namespace
