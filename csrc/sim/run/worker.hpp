@@ -7,9 +7,10 @@
 // this is a deadlock, which is an error. If all warps of a block only read memory until another
 // block changes it (spins.cpp), the worker runs another block in the meantime.
 //
-// The launching thread waits for the workers, and calls GridRun::poll regularly, so that the user
-// can interrupt the run. After an interrupt, this thread sets a flag. The workers test the flag
-// once in each slice, and stop.
+// The launching thread is the first worker. If the grid has not ended after a short time, this
+// thread starts the other workers. Between slices, it calls GridRun::poll regularly, so that the
+// user can interrupt the run. After an interrupt, it sets a flag. The workers test the flag once in
+// each slice, and stop.
 #pragma once
 
 #include <cstdint>
@@ -177,9 +178,9 @@ class Worker : public WorkerBase {
     WarpRunner<O> runner_;
 };
 
-// Calls work(n) for numbers n below worker_count(launch), each in a separate host thread. The
-// calling thread calls work(0), and in the meantime GridRun::poll. If there is still work after a
-// short time, it starts the other threads. Throws the errors of the kernel.
+// Calls work(0) in the calling thread. If there is still work after a short time, also calls
+// work(n) for the other numbers n below worker_count(launch), each in a new host thread. Calls
+// GridRun::poll until all calls have returned. Throws the errors of the kernel.
 void run_workers(const GridRun& launch, GridState& grid, const std::function<void(uint32_t)>& work);
 
 // Runs the grid, with one observer for each of worker_count(launch) host threads. The program must

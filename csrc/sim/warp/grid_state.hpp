@@ -24,8 +24,8 @@ struct GridState {
     std::atomic<bool> stop{false};
     std::atomic<bool> lacks_threads{false};  // the system could not start all threads
     std::mutex mutex;
-    std::condition_variable done;
-    uint32_t running = 0;
+    std::condition_variable done;  // notified when `running` becomes 0
+    uint32_t running = 0;          // the started threads that have not ended; see run_workers()
     std::exception_ptr error;
     // The launching thread is a worker, too, and calls attend() regularly (run_workers).
     std::thread::id launching;
