@@ -129,7 +129,7 @@ void run_at_places(Warp& w, const Op& op, std::span<Participant> participants) {
     std::byte* const registers = w.bank[0];
     w.bank[0] = operands.bytes[0];
     w.mask = lanes;
-    handler_of(op)(w, joint);
+    if (lanes) handler_of(op)(w, joint);
     w.bank[0] = registers;
     for (const Participant& p : participants) {
         run_path(w, p.path);
