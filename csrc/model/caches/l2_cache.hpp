@@ -57,19 +57,12 @@ class L2Cache {
 
     [[nodiscard]] const CacheCounts& counts() const { return counts_; }
 
-    static constexpr uint32_t ways = SectoredCache::ways;
-    [[nodiscard]] uint32_t partitions() const { return other_ + 1; }
-    [[nodiscard]] uint32_t home_of(uint64_t line) const;
-    // Returns the partition that the GPC `from` asks.
-    [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
-    // The number of sets of a partition, or if there is a sample, of sets with lines of the sample.
-    [[nodiscard]] uint64_t sets() const { return partitions_[0].sets(); }
-    // Returns the set of a line, which has the same number in both partitions.
-    [[nodiscard]] uint64_t set_of(uint64_t line) const { return partitions_[0].set_of(line); }
-
   private:
     using Place = SectoredCache::Place;
 
+    [[nodiscard]] uint32_t home_of(uint64_t line) const;
+    // Returns the partition that the GPC `from` asks.
+    [[nodiscard]] uint32_t partition_of(uint32_t from) const { return from & other_; }
     bool read(const LineAccess& a, uint32_t near, Guess guess);
     void write(const LineAccess& a, uint32_t near, Place place);
     uint8_t look_up(uint32_t partition, uint64_t line, uint8_t sectors, Place& place);

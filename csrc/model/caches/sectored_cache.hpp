@@ -139,7 +139,7 @@ class SectoredCache {
     };
 
     // The place at which a line was found. It is only a hint, because the line may have moved
-    // since. Any number below lines() is allowed.
+    // since. It must be 0, or come from guess() or touch(): sets without lines have no words.
     using Place = uint32_t;
 
     static constexpr uint32_t ways = CacheSets::ways;
@@ -147,7 +147,7 @@ class SectoredCache {
     // `lines` is rounded to whole sets, and there is at least one set. If `sample` is not 0, only
     // lines of the sample may be used (is_in_sample).
     explicit SectoredCache(uint64_t lines, uint32_t sample = 0)
-        : sample_(sample), count_(std::max<uint64_t>(1, lines / ways)), sets_(sets()) {}
+        : count_(std::max<uint64_t>(1, lines / ways)), sets_(((count_ - 1) >> sample) + 1) {}
 
     // Returns true for the lines of the sample. These are the lines of the first 1 / 2^sample of
     // the sets.
@@ -211,12 +211,9 @@ class SectoredCache {
         return Place(sets_.guess(set_of(number), number));
     }
 
-    [[nodiscard]] uint64_t lines() const { return count_ * ways; }
-    // The number of sets, or if there is a sample, of sets with lines of the sample.
-    [[nodiscard]] uint64_t sets() const { return ((count_ - 1) >> sample_) + 1; }
+  private:
     [[nodiscard]] uint64_t set_of(uint64_t number) const { return hash_of(number) * count_ >> 32; }
 
-  private:
     static Line line_of(uint64_t word) {
         return {word >> 8, uint8_t(word & 15), uint8_t(word >> 4 & 15), false};
     }
@@ -233,9 +230,8 @@ class SectoredCache {
     static constexpr uint64_t factor = 0x9e3779b97f4a7c15;
     static uint64_t hash_of(uint64_t number) { return (number * factor) >> 32; }
 
-    uint32_t sample_;
     uint64_t count_;  // the number of sets, without sampling
-    CacheSets sets_;
+    CacheSets sets_;  // if there is a sample: only the sets with its lines
 };
 
 }  // namespace coalesce::model
