@@ -133,7 +133,8 @@ void BlockRequests::add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEve
     cycles_[e.pc] += site.local ? lines.size() : of_l1.cycles().data;
 }
 
-// Adds the lines of an access to local memory. A line holds one word of each lane.
+// Adds the lines of an access to local memory. A line holds one word of each lane. If lanes access
+// several words at different addresses, there may be more than 32 lines. The others are left out.
 void BlockRequests::add_local(LineCollector& lines, const sim::Warp& warp,
                               const sim::MemoryEvent& e) {
     const uint64_t base = warp.index * local_of_warp;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
 
 #include "model/caches/tag_sets.hpp"
@@ -35,8 +34,8 @@ namespace coalesce::analysis {
     return uint8_t((15u << skipped) & 15 & ~(~0u << until));
 }
 
-// Collects the lines of a request, in the order of the first lanes that access them. There are at
-// most as many as lanes; further ones are left out.
+// Collects the lines of a request, in the order of the first lanes that access them. It has room
+// for 32 lines. If it is full (is_full), the caller must not add other lines.
 class LineCollector {
   public:
     struct Line : model::LineAccess {

@@ -9,8 +9,8 @@
 //
 // EXAMPLE
 // The sectors 0 and 3 of a line are read. DRAM is read in half lines of two sectors, so all four
-// sectors are fetched. If sector 0 had been written before, the sectors 1, 2 and 3 would not be
-// there, but only 2 and 3 would be fetched: sector 0 needs no fetch, and nobody asked for sector 1.
+// sectors are fetched. If sector 0 had been written before, only the sectors 2 and 3 would be
+// fetched: sector 0 is in L2, and sector 1 was not read.
 #pragma once
 
 #include <array>
