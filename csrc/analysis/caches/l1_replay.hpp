@@ -105,7 +105,7 @@ class L1Replay {
     uint32_t missed_ = 0;   // the lines of the current request that were sent to L2
     uint64_t fetched_ = 0;  // the sectors of all reads that were sent to L2
 
-    // The last loads of each warp whose lanes access lines of their own, by a hash of the stride.
+    // ReplayMemory::apart has this number of loads for each warp, by a hash of the stride.
     static constexpr uint32_t strides = 4;
     class PartialWrites;
     std::vector<PartialWrites> unwritten_;  // partial writes that L1 holds, by warp
