@@ -43,9 +43,9 @@ constexpr uint64_t enough_failures = 2 * kept_small_blocks;
 
 struct CacheReplay::Machine {
     Machine(const model::Gpu& gpu, uint32_t resident, size_t instructions, uint32_t sample)
-        : second(gpu, instructions, sample), schedule(gpu, resident, second.sample()) {}
+        : l2(gpu, instructions, sample), schedule(gpu, resident, l2.sample()) {}
 
-    L2Replay second;
+    L2Replay l2;
     model::BlockSchedule schedule;
 };
 
@@ -179,8 +179,8 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
 // blocks how long a replay of the whole grid would take. If it would take too long, reduces
 // `limit_`, the number of blocks to replay. Also chooses the sample of the lines of L2.
 void CacheReplay::decide() {
-    const double of_a_block = double(first_round_lines_) / double(first_round_);
-    const auto affordable = uint64_t(double(max_lines_) / std::max(1.0, of_a_block));
+    const double lines_per_block = double(first_round_lines_) / double(first_round_);
+    const auto affordable = uint64_t(double(max_lines_) / std::max(1.0, lines_per_block));
     const uint64_t enough = std::max(2 * first_round_, affordable);
     const bool all = enough >= limit_ - limit_ / 5;
     const double requests =
@@ -231,13 +231,13 @@ bool CacheReplay::fill(bool ended) {
 
 void CacheReplay::run_slice() {
     const model::BlockSchedule::Slice& slice = machine_->schedule.run_slice();
-    machine_->second.handle(slice);
+    machine_->l2.handle(slice);
     for (const auto& filtered : slice.ended) l1_counts_.add(filtered->counts);
     retired_ += slice.ended.size();
     // `limit_` no longer changes. If all blocks are replayed, the counts at half are not needed.
     if (retired_at_half_ == 0 && 2 * retired_ >= limit_ && limit_ < blocks_) {
         retired_at_half_ = retired_;
-        at_half_ = machine_->second.counts();
+        at_half_ = machine_->l2.counts();
     }
 }
 
@@ -248,7 +248,7 @@ CacheResult CacheReplay::finish() {
     result.blocks_replayed = retired_;
     model::CacheCounts& c = result.counts;
     for (size_t i = 0; i < misses_.size(); ++i) {
-        misses_[i].add(machine_->second.misses()[i]);
+        misses_[i].add(machine_->l2.misses()[i]);
         misses_[i].cycles += cycles_[i];
     }
     result.misses = std::move(misses_);
@@ -258,7 +258,7 @@ CacheResult CacheReplay::finish() {
     if (atomics_)
         result.atomics =
             atomics_->cycles() * double(blocks_) / double(std::max<uint64_t>(1, retired_));
-    c = machine_->second.counts();
+    c = machine_->l2.counts();
     c.add(l1_counts_);
     if (retired_ == 0 || retired_ >= blocks_) return result;
     // The model assumes that the blocks that were not replayed have the same hit rates in L1 and L2
