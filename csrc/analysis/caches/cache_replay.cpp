@@ -261,8 +261,8 @@ CacheResult CacheReplay::finish() {
     c = machine_->l2.counts();
     c.add(l1_counts_);
     if (retired_ == 0 || retired_ >= blocks_) return result;
-    // The model assumes that the blocks that were not replayed have the same hit rates in L1 and L2
-    // as the second half of the replayed blocks.
+    // The model assumes that the other blocks send the same requests as the replayed blocks, and
+    // hit L2 as often as the second half of them.
     const double left = double(blocks_ - retired_);
     const double later = left / double(std::max<uint64_t>(1, retired_ - retired_at_half_));
     const double whole = double(blocks_) / double(retired_);

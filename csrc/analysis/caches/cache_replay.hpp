@@ -24,7 +24,16 @@
 //
 // If replaying the whole grid would take too long, only its first blocks are replayed. Their number
 // is at least twice the number of blocks that the GPU holds at once. The blocks that are not
-// replayed are assumed to behave like the second half of the replayed blocks.
+// replayed are assumed to send as many requests as the replayed blocks. Their hits in L2 and their
+// DRAM traffic are assumed to be those of the second half of the replayed blocks, because L2 is
+// empty at first.
+//
+// EXAMPLE
+// A grid has 10,000 blocks, and the GPU holds 264 of them at once. The first 264 blocks look up
+// 100,000 lines each in L1, so about 3,000 blocks may be replayed (`max_lines`). Each block sends
+// requests for 20 lines to L2, that is, 60,000 in all. So L2 gets half of the lines as a sample.
+// Blocks 0 to 2999 are replayed. Each of the other 7,000 blocks counts like one of the blocks 1500
+// to 2999 for L2 hits and DRAM, and like an average block for the requests.
 #pragma once
 
 #include <cstdint>
