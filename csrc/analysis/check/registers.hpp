@@ -49,10 +49,10 @@ class UnwrittenRegisters {
   private:
     struct Step {
         uint32_t op = 0, pc = 0;
-        bool moves = false;    // only copies its operand
-        bool defines = false;  // its results count as defined
-        bool uses_any = false,
-             uses_all = false;  // a mistake if any, or all, operands are undefined
+        bool moves = false;     // only copies its operand
+        bool defines = false;   // its results count as defined
+        bool uses_any = false;  // a mistake if any operand is undefined
+        bool uses_all = false;  // a mistake if all operands are undefined
         bool may_copy = false;  // but no mistake if the operand was only moved since the start
         std::vector<uint32_t> reads, writes;  // indices of tracked registers
     };
