@@ -144,6 +144,8 @@ struct log_2 {
         return small ? logarithm - 24 : logarithm;
     }
 };
+// For ex2.approx without .ftz, the assembler computes a subnormal power as the square of a normal
+// number. The result is not always the nearest number.
 struct exp_2 {
     static float of(float a) {
         const bool small = a < -126;
