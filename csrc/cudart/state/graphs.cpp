@@ -64,7 +64,7 @@ std::vector<Node> GraphRecord::order() const {
     return sorted;
 }
 
-void run_graph(const GraphRecord& graph, StreamRecord& stream) {
+void run_graph(GraphRecord& graph, StreamRecord& stream) {
     const std::vector<Node> nodes = graph.order();
     bool chain = true;
     for (size_t i = 0; i < nodes.size(); ++i)
@@ -73,6 +73,9 @@ void run_graph(const GraphRecord& graph, StreamRecord& stream) {
     // If nodes may run at the same time, each node is a branch with an end of its own.
     Order& order = runtime().order;
     const uint64_t timeline = stream.timeline;
+    // CUDA never runs two launches of an executable graph at the same time (CUDA Runtime API,
+    // cudaGraphLaunch()).
+    order.wait(stream, graph.ended);
     const Clock start = stream.end;
     Clock all = start;
     std::map<Node, Clock> ends;
@@ -87,6 +90,7 @@ void run_graph(const GraphRecord& graph, StreamRecord& stream) {
     }
     stream.timeline = timeline;
     if (!chain) order.set_end(stream, all);
+    graph.ended = stream.end;
 }
 
 }  // namespace coalesce::cudart

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cudart/abi/abi.hpp"
+#include "cudart/state/order.hpp"
 #include "cudart/state/work.hpp"
 
 namespace coalesce::cudart {
@@ -28,6 +29,7 @@ struct NodeRecord {
 
 struct GraphRecord {
     std::vector<std::unique_ptr<NodeRecord>> nodes;
+    Clock ended;  // what has ended when the last launch has (order.hpp)
 
     Node add(Work work, std::vector<Node> after);
     [[nodiscard]] std::shared_ptr<GraphRecord> clone() const;
@@ -49,7 +51,7 @@ Graph keep_graph(std::shared_ptr<GraphRecord> graph);
 // Returns such a graph, or throws Failure.
 std::shared_ptr<GraphRecord> kept_graph(Graph graph);
 
-// Runs the nodes in the order of their dependencies.
-void run_graph(const GraphRecord& graph, StreamRecord& stream);
+// Runs the nodes in the order of their dependencies, after the earlier launches of the graph.
+void run_graph(GraphRecord& graph, StreamRecord& stream);
 
 }  // namespace coalesce::cudart

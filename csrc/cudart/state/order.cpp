@@ -185,9 +185,12 @@ void Order::record(StreamRecord& s, EventRecord& event) {
     event.asked = false;
 }
 
-void Order::wait(StreamRecord& s, const EventRecord& event) {
-    Clock clock = start_of(s);
-    clock.join(event.ended);
+void Order::wait(StreamRecord& s, const Clock& ended) {
+    Clock clock = start_of(s), kept;
+    // Branches that host_learns() has forgotten must not return.
+    for (const auto& [stream, number] : ended.all())
+        if (all_.covers(stream, number)) kept.set(stream, number);
+    clock.join(kept);
     set_end(s, std::move(clock));
 }
 

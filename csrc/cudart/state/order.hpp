@@ -68,7 +68,8 @@ class Order {
     void issue(StreamRecord& stream, Operation operation);
 
     void record(StreamRecord& stream, EventRecord& event);
-    void wait(StreamRecord& stream, const EventRecord& event);
+    // Later work of a stream starts when the work that a clock has is finished.
+    void wait(StreamRecord& stream, const Clock& ended);
 
     // The host waits for a stream, for an event, or for all earlier work.
     void host_waits(const StreamRecord& stream);

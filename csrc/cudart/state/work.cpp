@@ -266,7 +266,7 @@ void perform(const Work& work, StreamRecord& stream) {
                 [&](const GraphWork& g) { run_graph(*g.graph, stream); }, [](const EmptyWork&) {},
                 [&](const WaitWork& w) {
                     const EventRecord& event = rt.streams.event(w.event);
-                    rt.order.wait(stream, event);
+                    rt.order.wait(stream, event.ended);
                     stream.clock = std::max(stream.clock, event.time);
                 },
                 [&](const RecordWork& r) {
