@@ -184,9 +184,10 @@ void core::cudaGraphChildGraphNodeGetGraph(Node n, Graph* child) {
 void core::cudaGraphAddMemAllocNode(Node* n, Graph g, const Node* after, size_t count,
                                     AllocNodeParameters* p) {
     require(p && p->bytesize, cudaErrorInvalidValue);
-    const Allocation& a = runtime().memory.allocate(p->bytesize, Kind::device);
+    Allocation& a = runtime().memory.allocate(p->bytesize, Kind::device);
+    a.stays = true;
     p->dptr = reinterpret_cast<void*>(a.address);
-    add(n, g, after, count, AllocWork{a.address, p->bytesize});
+    add(n, g, after, count, AllocWork{a.address});
 }
 void core::cudaGraphAddMemFreeNode(Node* n, Graph g, const Node* after, size_t count,
                                    void* pointer) {

@@ -3,6 +3,7 @@
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
+#include "cudart/state/work.hpp"
 #include "round_up.hpp"
 
 namespace coalesce::cudart {
@@ -23,15 +24,6 @@ void free_device(void* pointer) {
 }
 
 }  // namespace
-
-void use_all(StreamRecord& stream, const void* pointer) {
-    Runtime& rt = runtime();
-    if (stream.capture) return;  // the graph orders it
-    Operation operation{std::string(called()) + "()"};
-    if (const Allocation* const a = rt.memory.find(pointer))
-        operation.touched.written = {{a->address, a->end()}};
-    rt.order.issue(stream, std::move(operation));
-}
 
 void core::cudaMalloc(void** pointer, size_t bytes) {
     require(pointer, cudaErrorInvalidValue);
@@ -139,17 +131,26 @@ void core::cudaPointerGetAttributes(PointerAttributes* attributes, const void* p
     attributes->hostPointer = a->readable_by_host() ? same : nullptr;
 }
 
-// Allocates or frees memory in the order of a stream. The simulator does this immediately.
+// Allocates or frees memory in the order of a stream. The simulator does this immediately. But
+// memory that a captured stream frees is allocated again by each launch of the graph. So it keeps
+// its address, and is not freed.
 void core::cudaMallocAsync(void** pointer, size_t bytes, Stream stream) {
     require(pointer, cudaErrorInvalidValue);
-    StreamRecord& s = runtime().streams.stream(stream);
-    *pointer = allocated(bytes, Kind::device);
-    use_all(s, *pointer);
+    const StreamRecord& s = runtime().streams.stream(stream);
+    *pointer = nullptr;
+    if (bytes == 0) return;
+    Allocation& a = runtime().memory.allocate(bytes, Kind::device);
+    a.stays = s.capture != nullptr;
+    submit(AllocWork{a.address}, stream);
+    *pointer = reinterpret_cast<void*>(a.address);
 }
 
 void core::cudaFreeAsync(void* pointer, Stream stream) {
-    use_all(runtime().streams.stream(stream), pointer);
-    free_device(pointer);
+    const bool captured = runtime().streams.stream(stream).capture;
+    if (!pointer) return;
+    require(!captured || runtime().memory.find(pointer), cudaErrorInvalidValue);
+    submit(FreeWork{reinterpret_cast<uint64_t>(pointer)}, stream);
+    if (!captured) free_device(pointer);
 }
 
 // The following functions give advice on managed memory, or move it to a device. The host and the

@@ -74,9 +74,8 @@ void core::cudaMemPoolGetAccess(int* flags, Pool pool, MemoryLocation* location)
 }
 void core::cudaMallocFromPoolAsync(void** pointer, size_t bytes, Pool pool, Stream stream) {
     (void)pool_of(pool);
-    runtime().streams.stream(stream);
-    require(pointer && bytes, cudaErrorInvalidValue);
-    *pointer = reinterpret_cast<void*>(runtime().memory.allocate(bytes, Kind::device).address);
+    require(bytes, cudaErrorInvalidValue);
+    cudaMallocAsync(pointer, bytes, stream);
 }
 
 }  // namespace coalesce::cudart

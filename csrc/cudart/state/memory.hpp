@@ -52,7 +52,8 @@ struct Allocation {
     Context owner = nullptr;
     uint64_t number = 0;  // number of the allocation, from 1
     const char* function = "";
-    // It lives until the end of the program, as an object of a texture reference. So it is no leak.
+    // It may live until the end of the program, as an object of a texture reference or the memory
+    // of a graph. So it is no leak.
     bool stays = false;
     // The return address of the call that made the allocation.
     void* caller = nullptr;
@@ -181,10 +182,6 @@ struct VirtualMemory {
     std::map<uint64_t, Reservation> reservations;
     uint64_t count = 0;
 };
-
-// Adds an operation that uses a whole allocation: its allocation or its end in the order of a
-// stream.
-void use_all(StreamRecord& stream, const void* pointer);
 
 // Reserves the range of addresses.
 void reserve_arena();

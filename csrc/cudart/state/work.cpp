@@ -222,6 +222,15 @@ void set(const SetWork& s, StreamRecord& stream) {
                     double(s.width) * s.element * double(s.height) / (rt.gpu.dram_gbps * 1e6));
 }
 
+// Adds an operation that uses a whole allocation.
+void use_all(uint64_t address, const char* function, StreamRecord& stream) {
+    Runtime& rt = runtime();
+    Operation operation{function + std::string("()")};
+    if (const Allocation* const a = rt.memory.find(address))
+        operation.touched.written = {{a->address, a->end()}};
+    rt.order.issue(stream, std::move(operation));
+}
+
 template <class... F>
 struct Visitor : F... {
     using F::operator()...;
@@ -277,8 +286,8 @@ void perform(const Work& work, StreamRecord& stream) {
                     event.time = stream.clock;
                     event.capture = nullptr;
                 },
-                // A graph's memory is allocated when its node is added (api_graph.cpp).
-                [](const AllocWork&) {}, [](const FreeWork&) {}},
+                [&](const AllocWork& a) { use_all(a.address, a.function, stream); },
+                [&](const FreeWork& f) { use_all(f.address, f.function, stream); }},
         work);
 }
 

@@ -65,13 +65,15 @@ struct WaitWork {
 struct RecordWork {
     Event event = nullptr;
 };
-// An allocation, as a node of a graph.
+// An allocation in the order of a stream or a graph. It is made before this work is submitted.
 struct AllocWork {
-    uint64_t address = 0, bytes = 0;
+    uint64_t address = 0;
+    const char* function = called();
 };
-// The end of an allocation, as a node of a graph.
+// The end of an allocation in the order of a stream or a graph.
 struct FreeWork {
     uint64_t address = 0;
+    const char* function = called();
 };
 
 using Work = std::variant<KernelWork, CopyWork, SetWork, HostWork, GraphWork, EmptyWork, WaitWork,

@@ -207,6 +207,21 @@ RIGHT = {
     "a flag in managed memory": (
         "announce<<<1, 1, 0, a>>>(m, m + 1024); while (!*(volatile int *)(m + 1024)) {}sum += m[0];"
     ),
+    "launches of one graph in two streams": (
+        CAPTURED.replace("@", "OK(cudaEventRecord(e, a));").replace(
+            "OK(cudaGraphLaunch(run, x));",
+            "for (auto s : {x, y, x}) OK(cudaGraphLaunch(run, s));",
+        )
+    ),
+    "memory of a graph": (
+        "cudaGraph_t graph; cudaGraphExec_t run;"
+        "OK(cudaStreamBeginCapture(x, cudaStreamCaptureModeGlobal));"
+        "OK(cudaMallocAsync(&q, 256, x)); fill<<<1, 64, 0, x>>>(q, 1);"
+        "read<<<1, 64, 0, x>>>(q, d); OK(cudaFreeAsync(q, x));"
+        "OK(cudaStreamEndCapture(x, &graph)); OK(cudaGraphInstantiate(&run, graph, 0));"
+        "OK(cudaGraphLaunch(run, x)); OK(cudaGraphLaunch(run, y)); OK(cudaDeviceSynchronize());"
+        "OK(cudaGraphExecDestroy(run)); OK(cudaGraphDestroy(graph));"
+    ),
     "a function of the host": (
         "fill<<<1, 64, 0, a>>>(m, 1); OK(cudaLaunchHostFunc(a, call, nullptr)); while (!called) {}"
         "sum += m[0];"
