@@ -48,25 +48,31 @@ W& work_of(NodeRecord& node) {
     return *work;
 }
 
-KernelWork kernel_of(const KernelNodeParameters& p) {
-    require(p.func, cudaErrorInvalidValue);
+// These functions return the work that the parameters of a node describe.
+KernelWork kernel_of(const KernelNodeParameters* p) {
+    require(p && p->func, cudaErrorInvalidValue);
     KernelWork w =
-        kernel_work(p.func, p.gridDim, p.blockDim, p.kernelParams, p.sharedMemBytes, p.extra);
+        kernel_work(p->func, p->gridDim, p->blockDim, p->kernelParams, p->sharedMemBytes, p->extra);
     validate(w);
     return w;
 }
-SetWork set_of(const MemsetParameters& p) {
-    require(p.elementSize == 1 || p.elementSize == 2 || p.elementSize == 4, cudaErrorInvalidValue);
+SetWork set_of(const MemsetParameters* p) {
+    require(p && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
+            cudaErrorInvalidValue);
     SetWork s;
-    s.to = static_cast<std::byte*>(p.dst);
-    s.pitch = p.pitch, s.value = p.value, s.element = p.elementSize, s.width = p.width;
-    s.height = p.height;
+    s.to = static_cast<std::byte*>(p->dst);
+    s.pitch = p->pitch, s.value = p->value, s.element = p->elementSize, s.width = p->width;
+    s.height = p->height;
     return s;
 }
-HostWork host_of(const HostNodeParameters& p) {
-    require(p.fn, cudaErrorInvalidValue);
+CopyWork box_of(const Copy3D* p) {
+    require(p, cudaErrorInvalidValue);
+    return copy_of(*p);
+}
+HostWork host_of(const HostNodeParameters* p) {
+    require(p && p->fn, cudaErrorInvalidValue);
     HostWork w;
-    w.function = p.fn, w.data = p.userData;
+    w.function = p->fn, w.data = p->userData;
     return w;
 }
 
@@ -129,13 +135,11 @@ void core::cudaGraphNodeFindInClone(Node* copy, Node original, Graph clone) {
 
 void core::cudaGraphAddKernelNode(Node* n, Graph g, const Node* after, size_t count,
                                   const KernelNodeParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    add(n, g, after, count, kernel_of(*p));
+    add(n, g, after, count, kernel_of(p));
 }
 void core::cudaGraphAddMemcpyNode(Node* n, Graph g, const Node* after, size_t count,
                                   const Copy3D* p) {
-    require(p, cudaErrorInvalidValue);
-    add(n, g, after, count, copy_of(*p));
+    add(n, g, after, count, box_of(p));
 }
 void core::cudaGraphAddMemcpyNode1D(Node* n, Graph g, const Node* after, size_t count, void* to,
                                     const void* from, size_t bytes, CopyKind kind) {
@@ -153,13 +157,11 @@ void core::cudaGraphAddMemcpyNodeFromSymbol(Node* n, Graph g, const Node* after,
 }
 void core::cudaGraphAddMemsetNode(Node* n, Graph g, const Node* after, size_t count,
                                   const MemsetParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    add(n, g, after, count, set_of(*p));
+    add(n, g, after, count, set_of(p));
 }
 void core::cudaGraphAddHostNode(Node* n, Graph g, const Node* after, size_t count,
                                 const HostNodeParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    add(n, g, after, count, host_of(*p));
+    add(n, g, after, count, host_of(p));
 }
 void core::cudaGraphAddEmptyNode(Node* n, Graph g, const Node* after, size_t count) {
     add(n, g, after, count, EmptyWork{});
@@ -248,20 +250,16 @@ void core::cudaGraphDestroyNode(Node n) {
 }
 
 void core::cudaGraphKernelNodeSetParams(Node n, const KernelNodeParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<KernelWork>(node_of(n)) = kernel_of(*p);
+    work_of<KernelWork>(node_of(n)) = kernel_of(p);
 }
 void core::cudaGraphMemsetNodeSetParams(Node n, const MemsetParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<SetWork>(node_of(n)) = set_of(*p);
+    work_of<SetWork>(node_of(n)) = set_of(p);
 }
 void core::cudaGraphMemcpyNodeSetParams(Node n, const Copy3D* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<CopyWork>(node_of(n)) = copy_of(*p);
+    work_of<CopyWork>(node_of(n)) = box_of(p);
 }
 void core::cudaGraphHostNodeSetParams(Node n, const HostNodeParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<HostWork>(node_of(n)) = host_of(*p);
+    work_of<HostWork>(node_of(n)) = host_of(p);
 }
 void core::cudaGraphHostNodeGetParams(Node n, HostNodeParameters* p) {
     require(p, cudaErrorInvalidValue);
@@ -303,24 +301,20 @@ void core::cudaGraphUpload(Executable e, Stream s) {
 void core::cudaGraphLaunch(Executable e, Stream s) { submit(GraphWork{executable_of(e).graph}, s); }
 
 void core::cudaGraphExecKernelNodeSetParams(Executable e, Node n, const KernelNodeParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<KernelWork>(node_in(e, n)) = kernel_of(*p);
+    work_of<KernelWork>(node_in(e, n)) = kernel_of(p);
 }
 void core::cudaGraphExecMemcpyNodeSetParams(Executable e, Node n, const Copy3D* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<CopyWork>(node_in(e, n)) = copy_of(*p);
+    work_of<CopyWork>(node_in(e, n)) = box_of(p);
 }
 void core::cudaGraphExecMemcpyNodeSetParams1D(Executable e, Node n, void* to, const void* from,
                                               size_t bytes, CopyKind kind) {
     work_of<CopyWork>(node_in(e, n)) = copy_of(to, from, bytes, kind);
 }
 void core::cudaGraphExecMemsetNodeSetParams(Executable e, Node n, const MemsetParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<SetWork>(node_in(e, n)) = set_of(*p);
+    work_of<SetWork>(node_in(e, n)) = set_of(p);
 }
 void core::cudaGraphExecHostNodeSetParams(Executable e, Node n, const HostNodeParameters* p) {
-    require(p, cudaErrorInvalidValue);
-    work_of<HostWork>(node_in(e, n)) = host_of(*p);
+    work_of<HostWork>(node_in(e, n)) = host_of(p);
 }
 void core::cudaGraphExecChildGraphNodeSetParams(Executable e, Node n, Graph child) {
     work_of<GraphWork>(node_in(e, n)).graph = graph_of(child).clone();
