@@ -83,7 +83,7 @@ void Memory::check_room(uint64_t bytes) const {
     // A program may try smaller sizes until one fits, so only the first failure is reported.
     static bool reported = false;
     if (!std::exchange(reported, true))
-        print_once("coalesce: " + std::string(called()) + "() failed: the program asked for " +
+        print_once("coalesce: " + std::string(called()) + "() failed: the program requested " +
                    bytes_text(bytes) + ", and " + bytes_text(free) + " of " + bytes_text(total()) +
                    " are free. (The simulated GPU has at most half of this computer's memory.)");
     throw Failure{cudaErrorMemoryAllocation};

@@ -68,15 +68,15 @@ class Order {
     void issue(StreamRecord& stream, Operation operation);
 
     void record(StreamRecord& stream, EventRecord& event);
-    // Later work of a stream starts when the work that a clock has is finished.
+    // Later work of the stream starts after the operations in `ended`.
     void wait(StreamRecord& stream, const Clock& ended);
 
     // The host waits for a stream, for an event, or for all earlier work.
     void host_waits(const StreamRecord& stream);
     void host_waits(const EventRecord& event);
     void host_waits_for_all() { host_learns(all_); }
-    // A function of the host runs as the work of a stream. The host may learn of it in ways that
-    // are not seen, for example from a variable.
+    // A function of the host runs as the work of a stream. The host may notice that it has run in
+    // ways that are not seen, for example by reading a variable.
     void host_follows(const StreamRecord& stream) { host_learns(start_of(stream)); }
     // Later work starts after all earlier work, as after an allocation of memory (CUDA C++
     // Programming Guide, "Implicit Synchronization").

@@ -189,7 +189,7 @@ def test_errors_are_cudas(program: Program) -> None:
     ]
     assert "past the end" in done.stderr
     assert "line" in done.stderr
-    wanted = f"cudaMalloc() failed: the program asked for {2**63 - 1} bytes, and "
+    wanted = f"cudaMalloc() failed: the program requested {2**63 - 1} bytes, and "
     assert wanted in done.stderr
 
 
