@@ -39,8 +39,9 @@ void reserve_arena() {
 
 std::string Allocation::described() const {
     if (kind == Kind::variable) return "the variable `" + name + "` of " + bytes_text(bytes);
-    return "the " + bytes_text(bytes) + " of " + function + "() number " + std::to_string(number) +
-           runtime().place_of(caller);
+    // Registered memory has no number.
+    return "the " + bytes_text(bytes) + " of " + function + "()" +
+           (number ? " number " + std::to_string(number) : "") + runtime().place_of(caller);
 }
 
 Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
