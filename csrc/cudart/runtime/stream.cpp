@@ -43,8 +43,8 @@ int status_of(const StreamRecord& stream) {
 void begin_capture(Stream s, int mode, std::shared_ptr<GraphRecord> graph) {
     require(mode >= 0 && mode <= 2, cudaErrorInvalidValue);
     StreamRecord& stream = runtime().streams.stream(s);
-    // The default stream cannot be captured.
-    require(s && s == &stream, cudaErrorStreamCaptureUnsupported);
+    // The default stream of all host threads cannot be captured.
+    require(!stream.legacy, cudaErrorStreamCaptureUnsupported);
     require(!stream.capture, cudaErrorIllegalState);
     stream.captured = std::move(graph);
     stream.capture = stream.captured.get();
@@ -83,7 +83,7 @@ void wait_event(Stream s, Event handle, unsigned flags) {
     // A stream that waits for an event of a captured stream joins the capture.
     require(event.capture->capture != nullptr, cudaErrorCapturedEvent);
     rt.streams.refuse_implicit_wait(s);
-    require(s == &stream, cudaErrorStreamCaptureUnsupported);  // not the default stream
+    require(!stream.legacy, cudaErrorStreamCaptureUnsupported);
     if (!stream.capture) {
         stream.capture = event.capture->capture;
         stream.captured = event.capture->captured;
@@ -254,7 +254,7 @@ void core::cudaStreamBeginCapture(Stream s, int mode) {
 void core::cudaStreamBeginCaptureToGraph(Stream s, Graph graph, const Node* after, const EdgeData*,
                                          size_t count, int mode) {
     begin_capture(s, mode, kept_graph(graph));
-    s->last.assign(after, after + count);
+    runtime().streams.stream(s).last.assign(after, after + count);
 }
 void core::cudaStreamEndCapture(Stream s, Graph* graph) {
     require(graph, cudaErrorInvalidValue);
@@ -301,7 +301,7 @@ void core::cudaStreamGetCaptureInfo(Stream s, int* status, unsigned long long* i
     StreamRecord& stream = runtime().streams.stream(s);
     require(status, cudaErrorInvalidValue);
     *status = status_of(stream);
-    if (id) *id = stream.capture ? stream.origin->id : 0;
+    if (id) *id = stream.capture ? stream.origin->timeline : 0;
     if (graph) *graph = stream.capture ? keep_graph(stream.captured) : nullptr;
     if (after) *after = stream.last.data();
     if (edges) *edges = nullptr;

@@ -71,8 +71,9 @@ void Streams::end_capture(StreamRecord& origin) {
         s.invalidated = false;
         s.last.clear();
     };
-    for (const Stream s : streams_)
-        if (s != &origin && s->origin == &origin) leave(*s);
+    each([&](StreamRecord& s) {
+        if (&s != &origin && s.origin == &origin) leave(s);
+    });
     leave(origin);
 }
 

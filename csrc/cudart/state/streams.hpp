@@ -117,8 +117,9 @@ class Streams {
     std::map<std::thread::id, StreamRecord> per_thread_;
     template <class F>
     void each_capture(F&& f) {
-        for (const Stream s : streams_)
-            if (s->capture && s->origin == s) f(*s);
+        each([&](StreamRecord& s) {
+            if (s.capture && s.origin == &s) f(s);
+        });
     }
 
     double engines_[4] = {};

@@ -213,6 +213,15 @@ RIGHT = {
             "for (auto s : {x, y, x}) OK(cudaGraphLaunch(run, s));",
         )
     ),
+    "a capture of the default stream of the thread": (
+        "cudaGraph_t graph; cudaGraphExec_t run; cudaStream_t s = cudaStreamPerThread;"
+        "OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));"
+        "OK(cudaEventRecord(e, s)); OK(cudaStreamWaitEvent(x, e, 0)); fill<<<1, 64, 0, x>>>(d, 1);"
+        "OK(cudaEventRecord(f, x)); OK(cudaStreamWaitEvent(s, f, 0)); add<<<1, 64, 0, s>>>(d);"
+        "OK(cudaStreamEndCapture(s, &graph)); OK(cudaGraphInstantiate(&run, graph, 0));"
+        "OK(cudaGraphLaunch(run, s)); OK(cudaStreamSynchronize(s));"
+        "OK(cudaGraphExecDestroy(run)); OK(cudaGraphDestroy(graph));"
+    ),
     "memory of a graph": (
         "cudaGraph_t graph; cudaGraphExec_t run;"
         "OK(cudaStreamBeginCapture(x, cudaStreamCaptureModeGlobal));"
