@@ -66,9 +66,11 @@ def of_host(mistakes: Iterable[dict[str, Any]]) -> list[Problem]:
     """Return the mistakes in the host code of a program as problems."""
     problems = []
     for mistake in mistakes:
-        file, _, line = mistake.get("place", "").rpartition(":")
+        line = mistake["place"].rpartition(":")[2]
         severity = "warning" if mistake["kind"] == "leak" else "error"
-        problems.append(Problem(mistake["kind"], severity, mistake["text"], file, int(line or 0)))
+        problems.append(
+            Problem(mistake["kind"], severity, mistake["text"], mistake["file"], int(line or 0))
+        )
     return problems
 
 

@@ -15,7 +15,8 @@ _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 def add_places(report: dict[str, Any] | None) -> None:
     """Add source lines to a report of a program.
 
-    Each mistake in host code gets an item ``"place"`` with its source line, such as "main.cu:12".
+    Each mistake in host code gets an item ``"place"`` with its source line, such as "main.cu:12",
+    and an item ``"file"`` with the path of this source.
     If a message contains an address of code, the address is replaced by its source line.
     """
     if report is None:
@@ -32,10 +33,11 @@ def add_places(report: dict[str, Any] | None) -> None:
 
     def place(match: re.Match[str]) -> str:
         line = known.get((match[1], int(match[2], 16)), "")
-        return f" ({line})" if line else ""
+        return f" ({Path(line).name})" if line else ""
 
     for mistake in report["host"]:
-        mistake["place"] = known.get((mistake["object"], mistake["offset"]), "")
+        line = known.get((mistake["object"], mistake["offset"]), "")
+        mistake["place"], mistake["file"] = Path(line).name, line.rpartition(":")[0]
         mistake["text"] = _MARK.sub(place, mistake["text"])
     for finding in findings:
         finding["details"] = [_MARK.sub(place, text) for text in finding["details"]]
@@ -69,5 +71,5 @@ def _lines(places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
             # code instead.
             if number.isdigit() and not name.endswith(("cuda_runtime.h", "??")):
                 key = (file, offsets[current])
-                lines.setdefault(key, f"{Path(name).name}:{number}")
+                lines.setdefault(key, f"{name}:{number}")
     return lines
