@@ -52,13 +52,13 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         report.write_html(outcome, Path(options.file[0]).name, options.html)
     if options.json:
         Path(options.json).write_text(json.dumps(report.as_dict(outcome), indent=1))
-    if outcome.report is None or outcome.status:
+    if outcome.report is None:
         return outcome.status
-    if outcome.report["unusable"]:
-        return _UNUSABLE
-    if not options.check:
-        return 0
-    return ci.report(report.problems(outcome.report), options, _FAILED)
+    found = 0
+    if options.check:
+        found = ci.report(report.problems(outcome.report), options, _FAILED)
+    unusable = _UNUSABLE if outcome.report["unusable"] else 0
+    return outcome.status or unusable or found
 
 
 @contextlib.contextmanager

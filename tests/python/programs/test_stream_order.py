@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
+from pathlib import Path
 
 import pytest
 from whole_programs import NEEDS_COMPILERS, Program
@@ -285,6 +287,19 @@ def test_a_missing_order_is_found(program: Program, kind: str, texts: list[str])
 def test_an_order_that_is_there_is_seen(program: Program, name: str) -> None:
     done = program.run("--check")
     assert done.returncode == 0, (name, done.stdout, done.stderr)
+
+
+@pytest.mark.program(BEGIN + "fill<<<1, 64, 0, a>>>(m, 1); sum += m[0];" + END + "return 5;")
+def test_the_findings_of_a_program_that_fails_are_written(program: Program, tmp_path: Path) -> None:
+    sarif = tmp_path / "found.sarif"
+    done = program.run("--check", "--github", "--sarif", sarif)
+    assert done.returncode == 5, done.stderr
+    (result,) = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert result["ruleId"] == "missing wait"
+    (location,) = result["locations"]
+    file = location["physicalLocation"]["artifactLocation"]["uri"]
+    assert Path(file).samefile(program.file)
+    assert done.stdout.startswith(f"::error file={file},line=")
 
 
 @pytest.mark.parametrize("joined", [0, 1])
