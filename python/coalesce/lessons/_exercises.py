@@ -152,12 +152,16 @@ class Exercise:
     @property
     def source(self) -> str:
         """The CUDA C++ source to start from, as a string."""
-        return (_SOURCES / "exercises" / f"{self.name}.cu").read_text(encoding="utf-8")
+        return self._read("exercises")
 
     @property
     def solution(self) -> str:
         """The CUDA C++ source of one solution. Every kernel that passes the check is a solution."""
-        return (_SOURCES / "solutions" / f"{self.name}.cu").read_text(encoding="utf-8")
+        return self._read("solutions")
+
+    def _read(self, kind: Literal["exercises", "solutions"]) -> str:
+        file = _SOURCES / kind / f"lesson_{self.lesson}" / f"{self.name}.cu"
+        return file.read_text(encoding="utf-8")
 
     def hint(self, number: int = 1) -> str:
         """Return a hint; later hints say more.
