@@ -647,6 +647,146 @@ _LESSON_6 = {
     ),
 }
 
+_LESSON_7 = {
+    "two loads": Answer(
+        "Each multiply-add needs two requests, and the load-store unit takes at most 0.8 "
+        "requests per cycle. So the kernel completes at most 0.4 multiply-adds per cycle. A "
+        "multiprocessor could execute 4, so the ceiling is a tenth of the peak. The kernel "
+        "reaches 93 % of this ceiling. `naive` has the same number of requests, but each of its "
+        "loads of `a` makes 32 passes.",
+        {
+            12.5: "That is one request per cycle. Recorded kernels stay below 0.8.",
+            50: "A multiprocessor could execute four multiply-adds per cycle, not one.",
+            33: "You counted three instructions. The schedulers issue four instructions per "
+            "cycle, but the load-store unit takes less than one request.",
+        },
+    ),
+    "roofline": Answer(
+        "It is to the right of the ridge. Its requests touch 33 sectors per iteration, but L1 "
+        "and L2 hold nearly all of them. DRAM moves only 8.5 GB, which is 16 operations for each "
+        "byte. According to the roofline, the kernel is bound by arithmetic, but it reaches only "
+        "1 % of the arithmetic peak. The roofline of DRAM shows one of many limits. The bound of "
+        "this kernel is inside the multiprocessor, where the roofline does not look.",
+        {
+            "left: bound by memory": "Its accesses are bad, but the caches hide that from DRAM.",
+        },
+        choose=lambda over: "right: bound by arithmetic" if over > 1 else "left: bound by memory",
+    ),
+    "words of 8 x 1": Answer(
+        "For 8 multiply-adds, a thread loads 8 words of `a` and 1 word of `b`: 9 / 8 words for "
+        "each multiply-add. So only `b` is read less often. Each multiply-add still needs a word "
+        "of `a` of its own. (The assembler merges four of these loads into one, for neighbours "
+        "along `k`.)",
+        {
+            2: "A word of `b` now serves 8 multiply-adds of the thread.",
+            0.125: "That counts only the words of `b`. There are 8 words of `a`, too.",
+            0.25: "That would be a tile of 8 x 8.",
+        },
+    ),
+    "gain of 8 x 1": Answer(
+        "The ceiling rises 2.3 times, but the speed rises less. The data stage is still the "
+        "busiest unit, but not all the time. The sums take registers, so a multiprocessor holds "
+        "only 32 warps instead of 64. And the warps have more to wait for: a block loads new "
+        "tiles every 8 steps of `k`, and `tiled` only every 32.",
+        {
+            8: "The number of multiplications is the same. Only the words of `b` are 8 times "
+            "fewer.",
+            1: "Shared memory was the bound, and this halves its work.",
+        },
+    ),
+    "warps of 8 x 8": Answer(
+        "A block takes 256 x 100 = 25,600 registers, so two blocks fit into 65,536. These are 16 "
+        "warps: an occupancy of 25 %. The other resources would allow more. With 64 registers per "
+        "thread, `blocktiled_1d` has 32 warps, and `tiled` has all 64.",
+        {
+            64: "The warps would fit, but their registers do not.",
+            20: "Blocks start as a whole: 2.56 blocks are 2.",
+            8: "That is one block. A second one fits.",
+        },
+    ),
+    "gain of 8 x 8": Answer(
+        "The kernel is hardly faster at all. The words fall 4.5 times, but the passes fall only "
+        "by a quarter. A load of `a` reads two rows that are 64 words apart. These words are in "
+        "the same bank, so the load takes 2 wavefronts. A load of `b` takes 8 wavefronts, where "
+        "4 would be enough.\n\nAnd the warps wait for the results of loads. With 64 sums in "
+        "registers, a multiprocessor holds only 16 warps, and a warp must read its 16 words "
+        "before it can multiply. The data stage is busy for half of the time, and the schedulers "
+        "for less. So no unit is busy all the time: the kernel is bound by **latency**.",
+        {
+            4.5: "That is the ratio of the words. But the data stage serves wavefronts.",
+            2: "This would be a good guess if wavefronts were the only bound.",
+        },
+    ),
+    "gain of vectors": Answer(
+        "Before, a warp waited for shared memory for 41 % of its time. Now it waits for 24 %, "
+        "because it waits once for four words. The ceiling rises 1.5 times, and the kernel comes "
+        "a little nearer to it.",
+        {
+            1: "The number of words is the same. But there are fewer loads, and the warps wait "
+            "less.",
+            4: "Only the loads of `a` became fewer, and multiply-adds take time, too.",
+        },
+    ),
+    "wavefronts of a warp tile": Answer(
+        "32 lanes want 16 bytes each, and a wavefront has 128 bytes. So 4 wavefronts are the "
+        "least possible. The 8 lanes of each quarter-warp now read 8 neighbouring groups of 16 "
+        "bytes, which are in all 32 banks. (Lanes 8 to 15 read the same bytes as lanes 0 to 7. "
+        "That does not help, because the quarters are served one after the other.)",
+        {
+            1: "A wavefront has one word of each bank: 128 bytes. 32 lanes want 512 bytes.",
+            2: "That is what a load of `a` takes, where half a warp wants the same words.",
+            8: "That is the number in `vectorized`.",
+        },
+    ),
+    "gain of a pipeline": Answer(
+        "The kernel is faster, although it executes **more** instructions and its ceiling is "
+        "**lower**. Before, a warp waited for L1, L2 and DRAM for 24 % of its time; now it "
+        "hardly waits for them. The schedulers, which were idle in four of ten cycles, are now "
+        "busy in eight of ten.",
+        {
+            0.9: "This would be so if the schedulers had been busy all the time before.",
+            1: "Look at what the warps waited for.",
+            4: "Four stages do not mean four times the speed. They hide one of several waits.",
+        },
+    ),
+    "small product": Answer(
+        "`blocktiled_2d` takes nearly seven times as long as `tiled`. A block of `blocktiled_2d` "
+        "computes 128 x 128 elements, so this product has only 16 blocks for 132 "
+        "multiprocessors. `tiled` has 256 blocks. The counts per multiply-add are the same as "
+        "for large products; here it matters how many multiprocessors have work.",
+        {
+            1.8: "That needs enough blocks for all multiprocessors. How many are there?",
+            1: "16 blocks and 256 blocks cannot be equally fast on 132 multiprocessors.",
+        },
+    ),
+}
+
+_LESSON_8 = {
+    "three colours": Answer(
+        "Neighbouring lanes are 12 bytes apart, so 32 lanes span 12 sectors. Each of the three "
+        "loads touches all 12 sectors and uses a third of their bytes. The second and the third "
+        "load usually find these sectors in L1, so the *traffic* may be fine. But each *request* "
+        "touches three times the sectors that it needs. With three separate arrays, for red, "
+        "green and blue, the loads would be contiguous.",
+        {
+            4: "That needs 32 neighbouring floats. The red values are three floats apart.",
+            32: "The lanes are 12 bytes apart, so two or three lanes share a sector.",
+            3: "That is the number of loads.",
+        },
+    ),
+    "right and correct": Answer(
+        "A warp reads what *another* warp wrote, and nothing makes it wait. The result was right "
+        "because the warps happened to run in order. On a GPU, too, it may be right a million "
+        "times. The check does not judge what happened in this run. It judges whether the two "
+        "accesses are ordered in every run. It names the lines of both accesses.",
+        {
+            "yes: the result is right": "It is right in this run. What makes warp 1 wait for "
+            "warp 0?",
+        },
+        choose=lambda findings: "no" if findings else "yes: the result is right",
+    ),
+}
+
 _LESSON_9 = {
     "myth 1": Answer(
         "**Verdict: wrong.** A warp loads as a whole: 32 lanes of 4 bytes use every byte of 4 "
@@ -752,108 +892,7 @@ _LESSON_9 = {
     ),
 }
 
-_LESSON_7 = {
-    "two loads": Answer(
-        "Each multiply-add needs two requests, and the load-store unit takes at most 0.8 "
-        "requests per cycle. So the kernel completes at most 0.4 multiply-adds per cycle. A "
-        "multiprocessor could execute 4, so the ceiling is a tenth of the peak. The kernel "
-        "reaches 93 % of this ceiling. `naive` has the same number of requests, but each of its "
-        "loads of `a` makes 32 passes.",
-        {
-            12.5: "That is one request per cycle. Recorded kernels stay below 0.8.",
-            50: "A multiprocessor could execute four multiply-adds per cycle, not one.",
-            33: "You counted three instructions. The schedulers issue four instructions per "
-            "cycle, but the load-store unit takes less than one request.",
-        },
-    ),
-    "roofline": Answer(
-        "It is to the right of the ridge. Its requests touch 33 sectors per iteration, but L1 "
-        "and L2 hold nearly all of them. DRAM moves only 8.5 GB, which is 16 operations for each "
-        "byte. According to the roofline, the kernel is bound by arithmetic, but it reaches only "
-        "1 % of the arithmetic peak. The roofline of DRAM shows one of many limits. The bound of "
-        "this kernel is inside the multiprocessor, where the roofline does not look.",
-        {
-            "left: bound by memory": "Its accesses are bad, but the caches hide that from DRAM.",
-        },
-        choose=lambda over: "right: bound by arithmetic" if over > 1 else "left: bound by memory",
-    ),
-    "words of 8 x 1": Answer(
-        "For 8 multiply-adds, a thread loads 8 words of `a` and 1 word of `b`: 9 / 8 words for "
-        "each multiply-add. So only `b` is read less often. Each multiply-add still needs a word "
-        "of `a` of its own. (The assembler merges four of these loads into one, for neighbours "
-        "along `k`.)",
-        {
-            2: "A word of `b` now serves 8 multiply-adds of the thread.",
-            0.125: "That counts only the words of `b`. There are 8 words of `a`, too.",
-            0.25: "That would be a tile of 8 x 8.",
-        },
-    ),
-    "gain of 8 x 1": Answer(
-        "The ceiling rises 2.3 times, but the speed rises less. The data stage is still the "
-        "busiest unit, but not all the time. The sums take registers, so a multiprocessor holds "
-        "only 32 warps instead of 64. And the warps have more to wait for: a block loads new "
-        "tiles every 8 steps of `k`, and `tiled` only every 32.",
-        {
-            8: "The number of multiplications is the same. Only the words of `b` are 8 times "
-            "fewer.",
-            1: "Shared memory was the bound, and this halves its work.",
-        },
-    ),
-    "warps of 8 x 8": Answer(
-        "A block takes 256 x 100 = 25,600 registers, so two blocks fit into 65,536. These are 16 "
-        "warps: an occupancy of 25 %. The other resources would allow more. With 64 registers per "
-        "thread, `blocktiled_1d` has 32 warps, and `tiled` has all 64.",
-        {
-            64: "The warps would fit, but their registers do not.",
-            20: "Blocks start as a whole: 2.56 blocks are 2.",
-            8: "That is one block. A second one fits.",
-        },
-    ),
-    "gain of 8 x 8": Answer(
-        "The kernel is hardly faster at all. The words fall 4.5 times, but the passes fall only "
-        "by a quarter. A load of `a` reads two rows that are 64 words apart. These words are in "
-        "the same bank, so the load takes 2 wavefronts. A load of `b` takes 8 wavefronts, where "
-        "4 would be enough.\n\nAnd the warps wait for the results of loads. With 64 sums in "
-        "registers, a multiprocessor holds only 16 warps, and a warp must read its 16 words "
-        "before it can multiply. The data stage is busy for half of the time, and the schedulers "
-        "for less. So no unit is busy all the time: the kernel is bound by **latency**.",
-        {
-            4.5: "That is the ratio of the words. But the data stage serves wavefronts.",
-            2: "This would be a good guess if wavefronts were the only bound.",
-        },
-    ),
-    "gain of vectors": Answer(
-        "Before, a warp waited for shared memory for 41 % of its time. Now it waits for 24 %, "
-        "because it waits once for four words. The ceiling rises 1.5 times, and the kernel comes "
-        "a little nearer to it.",
-        {
-            1: "The number of words is the same. But there are fewer loads, and the warps wait "
-            "less.",
-            4: "Only the loads of `a` became fewer, and multiply-adds take time, too.",
-        },
-    ),
-    "wavefronts of a warp tile": Answer(
-        "32 lanes want 16 bytes each, and a wavefront has 128 bytes. So 4 wavefronts are the "
-        "least possible. The 8 lanes of each quarter-warp now read 8 neighbouring groups of 16 "
-        "bytes, which are in all 32 banks. (Lanes 8 to 15 read the same bytes as lanes 0 to 7. "
-        "That does not help, because the quarters are served one after the other.)",
-        {
-            1: "A wavefront has one word of each bank: 128 bytes. 32 lanes want 512 bytes.",
-            2: "That is what a load of `a` takes, where half a warp wants the same words.",
-            8: "That is the number in `vectorized`.",
-        },
-    ),
-    "gain of a pipeline": Answer(
-        "The kernel is faster, although it executes **more** instructions and its ceiling is "
-        "**lower**. Before, a warp waited for L1, L2 and DRAM for 24 % of its time; now it "
-        "hardly waits for them. The schedulers, which were idle in four of ten cycles, are now "
-        "busy in eight of ten.",
-        {
-            0.9: "This would be so if the schedulers had been busy all the time before.",
-            1: "Look at what the warps waited for.",
-            4: "Four stages do not mean four times the speed. They hide one of several waits.",
-        },
-    ),
+_LESSON_10 = {
     "warps of tma": Answer(
         "There is room for one block, so there are 8 warps of 64. Other warps are not needed to "
         "hide the latency. Each warp has much independent work: 128 multiply-adds for six loads. "
@@ -873,16 +912,6 @@ _LESSON_7 = {
         {
             1.05: "Addresses and copies took a third of the instructions, not a twentieth.",
             2: "The kernel would then be faster than the peak.",
-        },
-    ),
-    "small product": Answer(
-        "`blocktiled_2d` takes nearly seven times as long as `tiled`. A block of `blocktiled_2d` "
-        "computes 128 x 128 elements, so this product has only 16 blocks for 132 "
-        "multiprocessors. `tiled` has 256 blocks. The counts per multiply-add are the same as "
-        "for large products; here it matters how many multiprocessors have work.",
-        {
-            1.8: "That needs enough blocks for all multiprocessors. How many are there?",
-            1: "16 blocks and 256 blocks cannot be equally fast on 132 multiprocessors.",
         },
     ),
     "behind cuBLAS": Answer(
@@ -916,32 +945,6 @@ _LESSON_7 = {
     ),
 }
 
-_LESSON_8 = {
-    "three colours": Answer(
-        "Neighbouring lanes are 12 bytes apart, so 32 lanes span 12 sectors. Each of the three "
-        "loads touches all 12 sectors and uses a third of their bytes. The second and the third "
-        "load usually find these sectors in L1, so the *traffic* may be fine. But each *request* "
-        "touches three times the sectors that it needs. With three separate arrays, for red, "
-        "green and blue, the loads would be contiguous.",
-        {
-            4: "That needs 32 neighbouring floats. The red values are three floats apart.",
-            32: "The lanes are 12 bytes apart, so two or three lanes share a sector.",
-            3: "That is the number of loads.",
-        },
-    ),
-    "right and correct": Answer(
-        "A warp reads what *another* warp wrote, and nothing makes it wait. The result was right "
-        "because the warps happened to run in order. On a GPU, too, it may be right a million "
-        "times. The check does not judge what happened in this run. It judges whether the two "
-        "accesses are ordered in every run. It names the lines of both accesses.",
-        {
-            "yes: the result is right": "It is right in this run. What makes warp 1 wait for "
-            "warp 0?",
-        },
-        choose=lambda findings: "no" if findings else "yes: the result is right",
-    ),
-}
-
 ANSWERS: dict[str, Answer] = {
     **_LESSON_0,
     **_LESSON_1,
@@ -953,4 +956,5 @@ ANSWERS: dict[str, Answer] = {
     **_LESSON_7,
     **_LESSON_8,
     **_LESSON_9,
+    **_LESSON_10,
 }
