@@ -103,7 +103,7 @@ lessons.predict(
 # %% tags=["counts"]
 turned = product("corner_turned")
 lessons.predict(
-    "myth 7",
+    "myth 4",
     "Your verdict?",
     choices=VERDICTS,
     guess=...,
@@ -120,7 +120,7 @@ sums = [
     for operation, variant in (("row_sums", "thread_per_row"), ("column_sums", "thread_per_column"))
 ]
 lessons.predict(
-    "myth 12",
+    "myth 5",
     "Your verdict?",
     choices=VERDICTS,
     guess=...,
@@ -159,7 +159,7 @@ def sizes():
 
 
 lessons.predict(
-    "powers of two",
+    "myth 6",
     "Your verdict?",
     choices=VERDICTS,
     guess=...,
@@ -190,7 +190,7 @@ def instructions():
 
 
 lessons.predict(
-    "myth 6",
+    "myth 7",
     "`tiled` executes 4,096 global load requests. How many of them does the change save?",
     guess=...,
     measured=lambda: (
@@ -302,7 +302,7 @@ def right_elements():
 
 # %% tags=["counts"]
 lessons.predict(
-    "myth 10",
+    "myth 9",
     "How many of the 16,384 elements of the result are right?",
     guess=...,
     measured=right_elements,
@@ -333,7 +333,7 @@ def doubled(name):
 
 # %% tags=["counts"]
 lessons.predict(
-    "myth 11",
+    "myth 10",
     "How many sectors per load request does `again` touch?",
     guess=...,
     measured=lambda: (doubled("once"), doubled("again"))[1].sectors_per_request["load"],

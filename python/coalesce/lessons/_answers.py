@@ -806,7 +806,31 @@ _LESSON_9 = {
         {"right": "Only the set of addresses counts."},
         choose=lambda sectors: "wrong" if len(set(sectors)) == 1 else "right",
     ),
-    "powers of two": Answer(
+    "myth 4": Answer(
+        "**Verdict: half right.** The loads of global memory coalesce. But in shared memory, 32 "
+        "lanes that read down a column of a 32 x 32 tile all access one bank. One word of "
+        "padding per row removes the conflicts.",
+        {
+            "right": "Look at the bank conflicts.",
+            "wrong": "The loads of global memory do coalesce.",
+        },
+        choose=lambda count: "half right" if count[0] == 4 and count[1] else "right",
+    ),
+    "myth 5": Answer(
+        "**Verdict: half right.** The column sums touch an eighth of the sectors. But when the "
+        "row sums touch a sector again, L1 usually holds it, so both kernels fetch the same "
+        "number of sectors from L2. The column sums are 3.4 times as fast at n = 4096, and 1.2 "
+        "times at 4097. "
+        "Both kernels are far from what the GPU can do, because with one thread per row or "
+        "column there are few warps (lesson 5).",
+        {
+            "right": "They coalesce and are faster, but by less than half of what the sectors "
+            "suggest.",
+            "wrong": "They do touch an eighth of the sectors, and they are faster.",
+        },
+        choose=lambda sectors: "half right" if sectors[0] == 8 * sectors[1] else "right",
+    ),
+    "myth 6": Answer(
         "**Verdict: half right.** Kernels whose lanes read a column are fastest at other sizes, "
         "because the columns of a power of two are in one bank of L1: 1.3 to 3.3 times as fast at "
         "4097. But rows of 4097 floats do not begin at whole sectors. Kernels whose lanes read "
@@ -817,7 +841,7 @@ _LESSON_9 = {
         },
         choose=lambda ratios: "half right" if min(ratios) < 0.9 and max(ratios) > 2 else "wrong",
     ),
-    "myth 6": Answer(
+    "myth 7": Answer(
         "**Verdict: wrong.** There was nothing to fix: both loads go along rows and take 4 "
         "sectors each. The change affects neither the number of loads nor their cost. But now "
         "the tile is written by columns, and all words of a column are in one bank. The kernel "
@@ -837,16 +861,6 @@ _LESSON_9 = {
         },
         choose=lambda found: "unknown: it is a race" if found else "right: the second store wins",
     ),
-    "myth 7": Answer(
-        "**Verdict: half right.** The loads of global memory coalesce. But in shared memory, 32 "
-        "lanes that read down a column of a 32 x 32 tile all access one bank. One word of "
-        "padding per row removes the conflicts.",
-        {
-            "right": "Look at the bank conflicts.",
-            "wrong": "The loads of global memory do coalesce.",
-        },
-        choose=lambda count: "half right" if count[0] == 4 and count[1] else "right",
-    ),
     "myth 8": Answer(
         "**Verdict: wrong.** All lanes of a warp read the same word of `a_tile`. This is "
         "a broadcast, so there was no conflict to remove. But rows of 33 words do not "
@@ -857,7 +871,7 @@ _LESSON_9 = {
             4: "True of the tile of `a`. Both kernels load `b_tile` as often.",
         },
     ),
-    "myth 10": Answer(
+    "myth 9": Answer(
         "**Verdict: a wrong result.** The kernel is fast and coalesced, but it does not compute "
         "the matrix product: each element gets one product per tile instead of 16. Compare with "
         "NumPy *before* you compare times.",
@@ -865,7 +879,7 @@ _LESSON_9 = {
             16384: "Count the multiplications of one thread: n / 16, not n.",
         },
     ),
-    "myth 11": Answer(
+    "myth 10": Answer(
         "**Verdict: wrong.** Every request is perfectly coalesced. But each block does the work "
         "of all blocks, so there are far too many requests. The sectors *per request* say how "
         "good each load is, and the number of requests says how many loads there are. Look at "
@@ -875,20 +889,6 @@ _LESSON_9 = {
             64: "A request belongs to one warp. A repeated request is not more expensive than a "
             "single one.",
         },
-    ),
-    "myth 12": Answer(
-        "**Verdict: half right.** The column sums touch an eighth of the sectors. But when the "
-        "row sums touch a sector again, L1 usually holds it, so both kernels fetch the same "
-        "number of sectors from L2. The column sums are 3.4 times as fast at n = 4096, and 1.2 "
-        "times at 4097. "
-        "Both kernels are far from what the GPU can do, because with one thread per row or "
-        "column there are few warps (lesson 5).",
-        {
-            "right": "They coalesce and are faster, but by less than half of what the sectors "
-            "suggest.",
-            "wrong": "They do touch an eighth of the sectors, and they are faster.",
-        },
-        choose=lambda sectors: "half right" if sectors[0] == 8 * sectors[1] else "right",
     ),
 }
 
