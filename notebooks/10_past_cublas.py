@@ -417,7 +417,7 @@ print(
 # %% [markdown]
 # **To remember**
 # - Copy engines take the copying from the warps, so that nearly all instructions are multiply-adds.
-# - The fastest float32 kernel has 8 warps per multiprocessor. Each of them has much independent work.
+# - The two fastest float32 kernels multiply with only 8 warps per multiprocessor. Each warp has much independent work.
 # - Small products need small tiles, or several blocks for one tile. Otherwise most multiprocessors have no work.
 # - Tensor cores multiply matrices in one instruction, in formats with fewer bits. Three such products regain the precision.
 

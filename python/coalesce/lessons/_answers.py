@@ -915,7 +915,7 @@ _LESSON_10 = {
         },
     ),
     "behind cuBLAS": Answer(
-        "In none of them. The fastest rung is 1.02 to 1.59 times as fast as cuBLAS.",
+        "In none of them. The fastest rung is 1.03 to 1.59 times as fast as cuBLAS.",
         {
             1: "An earlier version of `split_k` was slower than cuBLAS for one shape. The present "
             "version is faster.",
@@ -935,7 +935,7 @@ _LESSON_10 = {
     "three products": Answer(
         "The tensor cores multiply TF32 values about seven times as fast as cuBLAS multiplies "
         "float32. But `tf32x3` computes three products, and it must split the operands. This "
-        "leaves a factor of 2.8, which includes the time to prepare `a`. The error of `tf32x3` "
+        "leaves a factor of 2.9, which includes the time to prepare `a`. The error of `tf32x3` "
         "is even smaller than that of float32: it adds up sums of 32 steps each, so fewer "
         "roundings follow each other.",
         {
