@@ -339,9 +339,9 @@ lessons.predict(
 )
 
 # %% [markdown]
-# The report of a profile says all this. In the report below, first read the line marked ▲. Then look at the line of the
-# source with the loads of `a` and `b`: for each load, the report shows how many sectors a request takes, and how many it
-# needs.
+# The report of a profile says all this. In the report below, read the first line that is marked ▲. Then look at the line
+# of the source with the loads of `a` and `b`. For each load, the report shows the sectors per request, and how many
+# sectors are needed.
 
 # %%
 big["naive"]
