@@ -345,7 +345,7 @@ lessons.predict(
 # have, the compiler *spills* some of them to local memory, which is a part of DRAM. Then each use costs a load.
 #
 # The elements of a thread are kept in registers. The next kernel, `blocktiled_2d`, has 64 of them. Its threads take 100
-# registers, and its blocks have 256 threads and 9 KiB of shared memory.
+# registers, and its blocks have 256 threads and 8 KiB of shared arrays.
 
 # %%
 LIMITS = ("registers", "shared_mem", "warps", "blocks")

@@ -697,7 +697,10 @@ _LESSON_7 = {
     "warps of 8 x 8": Answer(
         "A block takes 256 x 100 = 25,600 registers, so two blocks fit into 65,536. These are 16 "
         "warps: an occupancy of 25 %. The other resources would allow more. With 64 registers per "
-        "thread, `blocktiled_1d` has 32 warps, and `tiled` has all 64.",
+        "thread, `blocktiled_1d` has 32 warps, and `tiled` has all 64.\n\n"
+        "(With 228 KiB of shared memory, 25 blocks would fit, not 7. But L1 and shared memory "
+        "share 256 KiB, and the driver divides them before a launch. In the recorded launches, it "
+        "gave shared memory only a part, 32 or 64 KiB: enough for the blocks that fit.)",
         {
             64: "The warps would fit, but their registers do not.",
             20: "Blocks start as a whole: 2.56 blocks are 2.",
