@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from coalesce.check import Finding
+from coalesce.check import Finding, Findings
 from coalesce.common import errors, require
 from coalesce.kernel import Kernel
 from coalesce.lessons import _findings, _mistakes, _wrong_results
@@ -245,11 +245,21 @@ class Exercise:
         more = f".hint({failures})" if failures <= len(self._hints) else ".solution"
         return Verdict(self.name, stage, text, f"lessons.exercise({self.name!r}){more}")
 
+    def _findings(self, kernel: Kernel, case: Case) -> Findings:
+        """Check the run of a case. If the parameters do not fit, say which ones the case needs."""
+        try:
+            return kernel.check(case.grid, case.block, *case.arguments)
+        except TypeError as error:
+            needed = Kernel(self.source, self.name).signature
+            raise TypeError(
+                f"the parameters must be those of the exercise, {needed}; got {kernel.signature}"
+            ) from error
+
     def _checked(self, kernel: Kernel) -> tuple[Stage, str]:
         """Return the stage at which the check stops, and what is wrong there."""
         for even in (False, True):  # the odd shape tests the edges; the even shape is counted
             case = self._make(even)
-            findings = kernel.check(case.grid, case.block, *case.arguments)
+            findings = self._findings(kernel, case)
             if findings:  # includes warnings: code that relies on lockstep is not correct
                 return "check", _finding_text(self.name, findings[0], case, kernel.source)
             if not _wrong_results.close(case.out, case.expected).all():

@@ -346,6 +346,16 @@ def test_a_kernel_is_needed():
         lessons.exercise("x")
 
 
+@pytest.mark.parametrize(
+    "changed", ["const int* a", "const double* a", "float a", "float x, int a"]
+)
+def test_wrong_parameters_are_named_beside_the_right_ones(changed):
+    one = lessons.exercise("add_arrays")
+    right = re.escape("add_arrays(const float *a, const float *b, float *out, int n)")
+    with pytest.raises(TypeError, match=f"must be those of the exercise, {right}; got add_arrays"):
+        one.check(f"__global__ void add_arrays({changed}, const float* b, float* out, int n) {{}}")
+
+
 def test_exercises_show_their_task():
     for one in lessons.exercises():
         assert one.name in one.source
