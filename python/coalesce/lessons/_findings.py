@@ -71,8 +71,8 @@ FINDINGS: dict[str, dict[str, str]] = {
         "same_value": "Several lanes write the same count. One lane of each warp is enough.",
         "lockstep": "Several lanes write the same count. One lane of each warp is enough.",
         "out_of_bounds": _EDGE,
-        "warp_mask": "All lanes that the mask names must reach __ballot_sync. Which condition can "
-        "be a part of the vote instead?",
+        "warp_mask": "The mask must name exactly the lanes that reach __ballot_sync. Let all 32 "
+        "lanes reach it. Which condition can be a part of the vote instead?",
     },
     "warp_sums": {
         "lockstep": "Lanes of a warp read what other lanes have stored. They may do this only "

@@ -48,8 +48,9 @@ WRONG = [
         "__ballot_sync(0xffffffff, i < n && x[i] > 0)",
         "i < n ? __ballot_sync(0xffffffff, x[i] > 0) : 0",
         "check",
-        "All lanes that the mask names must reach __ballot_sync.",
+        "Which condition can be a part of the vote instead?",
     ),
+    ("count_positive", "0xffffffff", "0xffff", "check", "exactly the lanes that reach"),
     ("warp_sums", "__syncwarp();", "", "check", "after a barrier of the warp."),
     ("warp_sums", "s = 16", "s = 8", "result", "Only 16 of the 32 elements are in each sum."),
     (
