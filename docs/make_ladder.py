@@ -206,8 +206,11 @@ _INTRODUCTION = """\
 `coalesce.matmul` has many variants: kernels that compute the same matrix product. Most
 variants are faster than the variant before them, so this page calls the variants the rungs of a
 ladder. The page compares the speed of the rungs with the speed of cuBLAS, NVIDIA's library. [The
-glossary](../notebooks/glossary.md) explains the terms, and [lesson
-7](../notebooks/07_registers_and_pipelines.ipynb) explains the kernels."""
+glossary](../notebooks/glossary.md) explains the terms. Lessons
+[2](../notebooks/02_matmul_naive_to_coalesced.ipynb),
+[3](../notebooks/03_tiles_and_corner_turning.ipynb),
+[7](../notebooks/07_registers_and_pipelines.ipynb) and
+[10](../notebooks/10_past_cublas.ipynb) explain the kernels."""
 
 _METHOD = """\
 How the times were measured:
