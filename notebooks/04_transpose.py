@@ -79,7 +79,7 @@ lessons.predict(
         draw.matrices(
             walks,
             title="one warp of a transposition",
-            headline="Without shared memory one side touches 32 sectors",
+            headline="Without shared memory, the lanes go down a column on one side",
         ),
     ],
 )

@@ -67,7 +67,7 @@ lessons.predict(
     show=lambda: draw.matrices(
         walks,
         title="one warp: a thread for each row, a thread for each column",
-        headline="A row for each thread: 32 sectors. A column for each thread: 4",
+        headline="A row for each thread: the lanes are in one column. A column for each: in one row",
     ),
 )
 
