@@ -191,7 +191,7 @@ STARTS = {
     "block_sums": ("counts", ["8-way bank conflict"]),
     "column_max": ("counts", ["global loads take 32 sectors"]),
     "prefix": ("counts", ["10,176 requests, one pass over the array takes 64"]),
-    "polar": ("counts", ["19.6 of 32 lanes execute an instruction on average"]),
+    "polar": ("counts", ["of 32 lanes execute an instruction on average; at least 30"]),
     "count_positive": ("counts", ["2.19 of 32 lanes", "Only 1 of 32 lanes is active"]),
     "warp_sums": (
         "check",
