@@ -32,12 +32,14 @@ def frames_of(stepper: Stepper, most: int) -> dict[str, Picture]:
     before = stepper.shared
     more = True
     while more and len(frames) < most:
-        line, text = stepper.line, stepper.text.strip()
-        more = stepper.step_line()
+        places = stepper.warps
+        more = stepper.step_line()  # another warp continues if the selected one has ended or waits
+        place = places[stepper.warp]
         stored, loaded = (_elements(stepper, kind) for kind in ("store", "load"))
         after = stepper.shared
         if stored or loaded:
-            where = f"warp {stepper.warp}, line {line}"
+            where = f"warp {place.warp}, line {place.line}"
+            text = place.text.strip()
             grids = [
                 _grid(name, values, before[name], stored.get(name), loaded.get(name))
                 for name, values in sorted(after.items())

@@ -549,6 +549,8 @@ def test_a_block_plays(barrier, wrong):
     assert sum("loaded, but not stored yet" in f.text for f in frames.values()) == wrong
     first = frames["1"].text
     assert first.startswith("warp 0, line 5\ntile[t] = x[t];")
+    titles = sorted(f.text.partition("\n")[0] for f in frames.values())
+    assert titles == [f"warp {warp}, line {line}" for warp in (0, 1) for line in (5, 6)]
     assert "|" + 32 * "+" + "|\n  |" + 32 * "?" + "|" in first
     assert len(kernel.step(1, 64, x, out).play(2).frames) == 2
     with pytest.raises(ValueError, match="did not access shared memory"):
