@@ -86,6 +86,13 @@ def _simulator() -> str:
 
 def _cache() -> str:
     usage = cache_folder.usage()
+    try:
+        cache_folder.try_writing()
+    except OSError as error:
+        raise LookupError(
+            f"{usage.folder} cannot be written ({error.strerror}): Kernels are compiled again in "
+            "each run. Set COALESCE_CACHE_DIR to a folder in which you can write files."
+        ) from error
     return f"{usage.folder}, {usage.bytes / 2**20:.0f} of {usage.limit / 2**20:.0f} MiB"
 
 

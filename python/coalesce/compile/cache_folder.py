@@ -133,6 +133,15 @@ def write(name: str, content: bytes) -> None:
         _count(folder, len(content))
 
 
+def try_writing() -> None:
+    """Write an empty file to the folder and delete it. Raises OSError if that is impossible."""
+    with _folder(create=True) as folder:
+        name = f".{secrets.token_hex(16)}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN
+        os.close(os.open(name, flags, 0o600, dir_fd=folder))
+        os.unlink(name, dir_fd=folder)
+
+
 def usage() -> Usage:
     """Return how many entries the cache has, and their total size.
 

@@ -85,3 +85,12 @@ def test_the_age_of_a_driver(doctor, monkeypatch, cuda, age):
 def test_no_host_compiler(doctor, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     assert "g++: Needed only for whole programs: install g++" in doctor()[1]
+
+
+def test_a_cache_that_cannot_be_written(doctor, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    status, out = doctor()
+    assert status == 0
+    assert "cache         optional" in out
+    assert "cache: Kernels are compiled again in each run. Set COALESCE_CACHE_DIR to" in out
