@@ -282,7 +282,7 @@ def player(frames: Mapping[str, Picture]) -> Player:
     if not frames:
         raise ValueError("`frames` is empty; pass at least one picture")
     for label, picture in frames.items():
-        require.text("frames", label)
+        require.text("frames", label, what="a mapping whose labels are strings")
         if not isinstance(picture, Picture):
             raise TypeError(
                 f"`frames` must contain pictures; {label!r} is {require.shown(picture)}"

@@ -603,3 +603,5 @@ def test_a_player_needs_pictures():
         draw.player({})
     with pytest.raises(TypeError, match="`frames` must contain pictures; 'a' is int 1"):
         draw.player({"a": 1})
+    with pytest.raises(TypeError, match="a mapping whose labels are strings; got int 1"):
+        draw.player({1: draw.warp_access([0], 4)})
