@@ -38,6 +38,7 @@ std::string finding(const analysis::Finding& f, const sim::Program& program) {
     return json::Object()
         .add("kind", analysis::name_of(f.kind))
         .add("severity", analysis::name_of(f.severity))
+        .raw("skipped", f.skipped ? "true" : "false")
         .add("title", f.title)
         .raw("details", json::list(f.details))
         .add("space", f.space)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,17 +46,28 @@ def of_launch(
         result = simulate(launch, masks, **tested, **options, progress=report)
     launch.finish(watched=True)
     assert result.findings is not None
-    _soften(result.findings[0], kernel.module.shown_source)
+    module = kernel.module
+    soften(
+        result.findings[0],
+        lambda file: "\n".join(module.lines_of(file)) if file else module.shown_source,
+    )
     return findings_of(kernel.name, result.findings)
 
 
-def _soften(findings: list[dict[str, Any]], source: str) -> None:
-    """Turn errors about barriers that threads skip into warnings if the threads end early."""
-    skipped = [f for f in findings if f["skipped"] and not f["first"]["file"]]
-    if skipped and (lines := skipped_by_jumps(source)):
-        for finding in skipped:
-            if finding["first"]["line"] in lines:
-                finding["severity"] = "warning"
+def soften(findings: Sequence[dict[str, Any]], text_of: Callable[[str], str]) -> None:
+    """Turn errors about barriers that threads skip into warnings if the threads end early.
+
+    `text_of` returns the text of a source file. The main source of a kernel has the name "".
+    """
+    lines: dict[str, set[int]] = {}
+    for finding in findings:
+        if not finding["skipped"]:
+            continue
+        file, line = finding["first"]["file"], finding["first"]["line"]
+        if file not in lines:
+            lines[file] = skipped_by_jumps(text_of(file))
+        if line in lines[file]:
+            finding["severity"] = "warning"
 
 
 @contextmanager

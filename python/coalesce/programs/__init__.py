@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coalesce.common import source_files
 from coalesce.common.errors import CompileError
 from coalesce.compile import nvcc, runtime_library
 from coalesce.compile.binaries import executables
@@ -183,10 +184,13 @@ def _run(
             passed_on = _running.pop(process)
     if settings.launches and outcome.report is not None:
         _profile(outcome, outcome.report["snapshots"], settings.gpu, stopped=bool(passed_on))
-    if settings.check:
+    if settings.check and outcome.report is not None:
+        from coalesce.check import run as checks
         from coalesce.programs import places
 
         places.add_places(outcome.report)
+        for launch in outcome.report["checked"]:
+            checks.soften(launch["findings"], lambda file: "\n".join(source_files.lines_of(file)))
     return outcome
 
 

@@ -12,15 +12,13 @@ from typing import Any
 _MARK = re.compile(r" <([^<>]+)\+0x([0-9a-f]+)>")
 
 
-def add_places(report: dict[str, Any] | None) -> None:
+def add_places(report: dict[str, Any]) -> None:
     """Add source lines to a report of a program.
 
     Each mistake in host code gets an item ``"place"`` with its source line, such as "main.cu:12",
     and an item ``"file"`` with the path of this source.
     If a message contains an address of code, the address is replaced by its source line.
     """
-    if report is None:
-        return
     wanted = set()
     for mistake in report["host"]:
         wanted.add((mistake["object"], mistake["offset"]))

@@ -1023,3 +1023,31 @@ def test_findings_name_the_allocation(program: Program) -> None:
     assert "`x` is in the 40 bytes of cudaMalloc() number 1 (program.cu:" in done.stderr
     # cudaFree() fails after the fault; this is not a leak.
     assert "leak" not in done.stderr
+
+
+@pytest.mark.program(
+    """
+    float *x; cudaMalloc(&x, 256); cudaMemset(x, 0, 256);
+    early<<<1, 64>>>(x); condition<<<1, 64>>>(x); cudaDeviceSynchronize(); cudaFree(x);
+    """,
+    """
+    __global__ void early(float *x) {
+        x += threadIdx.x;
+        if (threadIdx.x >= 32) { *x = 2; return; }
+        __syncthreads();
+        *x = 2;
+    }
+    __global__ void condition(float *x) {
+        x += threadIdx.x;
+        if (threadIdx.x < 32) { __syncthreads(); }
+        *x = 2;
+    }
+    """,
+)
+def test_checks_tell_early_ends_from_conditions(program: Program, tmp_path: Path) -> None:
+    """The compiler makes the same code from both kernels. Only the source shows the difference."""
+    done = program.run("--check", "--json", tmp_path / "r.json")
+    assert done.returncode == 3, done.stderr
+    checked = json.loads((tmp_path / "r.json").read_text())["checked"]
+    found = [(c["kernel"].split("(")[0], f["severity"]) for c in checked for f in c["findings"]]
+    assert found == [("early", "warning"), ("condition", "error")]
