@@ -59,11 +59,24 @@ __global__ void many_registers(const double* x, double* y) {
     y[t] = sum;
 }
 
+// Stores a box whose first coordinate is negative. GPUs before Hopper do not have the instruction.
+__global__ void store_box(const __grid_constant__ CUtensorMap map) {
+#if __CUDA_ARCH__ >= 900
+    __shared__ alignas(128) int box[16];
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(box));
+    asm volatile(
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%0, {%1}], [%2];" ::"l"(&map),
+        "r"(-4), "r"(from));
+    asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+#endif
+}
+
 const char ptx[] =
     ".version 8.0\n.target sm_50\n.address_size 64\n"
     ".visible .entry nothing()\n{\n ret;\n}\n";
 const char no_ptx[] = ".version 8.0\n.target sm_50\n.address_size 64\n.entry k() { nonsense; }\n";
 const char new_ptx[] = ".version 99.9\n.target sm_50\n.address_size 64\n.entry k() { ret; }\n";
+const char ptx_for_newer[] = ".version 8.7\n.target sm_120\n.address_size 64\n.entry k() { ret; }\n";
 
 // What the calls use. Each call leaves these objects as they were.
 
@@ -248,6 +261,54 @@ RUNTIME(cudaErrorInvalidMemcpyDirection, cudaMemcpy(device, device, 4, cudaMemcp
 RUNTIME(cudaErrorInvalidMemcpyDirection,
         cudaMemcpyAsync(device, device, 4, cudaMemcpyKind(-1), stream))
 
+// 20, 26 and 27: arrays and textures.
+int texture(cudaChannelFormatDesc format, cudaTextureDesc how) {
+    cudaArray_t own;
+    cudaTextureObject_t object;
+    OK(cudaMallocArray(&own, &format, 16, 16));
+    cudaResourceDesc resource{};
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = own;
+    const int code = cudaCreateTextureObject(&object, &resource, &how, nullptr);
+    if (!code) OK(cudaDestroyTextureObject(object));
+    OK(cudaFreeArray(own));
+    return code;
+}
+RUNTIME(cudaErrorInvalidChannelDescriptor, [] {
+    cudaArray_t own;
+    const auto format = cudaCreateChannelDesc(32, 32, 32, 0, cudaChannelFormatKindFloat);
+    return cudaMallocArray(&own, &format, 16, 16);
+}())
+RUNTIME(cudaErrorInvalidChannelDescriptor, [] {
+    cudaArray_t own;
+    const auto format = cudaCreateChannelDesc(32, 0, 8, 0, cudaChannelFormatKindUnsigned);
+    return cudaMallocArray(&own, &format, 16, 16);
+}())
+RUNTIME(cudaErrorInvalidFilterSetting, [] {
+    cudaTextureDesc how{};
+    how.filterMode = cudaFilterModeLinear;
+    return texture(cudaCreateChannelDesc<int>(), how);
+}())
+RUNTIME(cudaErrorInvalidFilterSetting, [] {
+    cudaTextureDesc how{};
+    how.filterMode = cudaFilterModeLinear;
+    how.readMode = cudaReadModeNormalizedFloat;
+    return texture(cudaCreateChannelDesc<unsigned>(), how);
+}())
+RUNTIME(cudaErrorInvalidNormSetting, [] {
+    cudaMipmappedArray_t levels;
+    cudaTextureObject_t object;
+    const auto format = cudaCreateChannelDesc<float>();
+    OK(cudaMallocMipmappedArray(&levels, &format, make_cudaExtent(16, 16, 0), 3));
+    cudaResourceDesc resource{};
+    resource.resType = cudaResourceTypeMipmappedArray;
+    resource.res.mipmap.mipmap = levels;
+    cudaTextureDesc how{};
+    const int code = cudaCreateTextureObject(&object, &resource, &how, nullptr);
+    OK(cudaFreeMipmappedArray(levels));
+    return code;
+}())
+
 // 98 to 224: functions, devices, contexts, modules.
 RUNTIME(cudaErrorInvalidDeviceFunction, [] {
     cudaFuncAttributes a;
@@ -284,11 +345,23 @@ STEPS(CUDA_ERROR_INVALID_CONTEXT, {
 RUNTIME(cudaErrorUnsupportedLimit, cudaDeviceGetLimit(&n, cudaLimit(99)))
 RUNTIME(cudaErrorUnsupportedLimit, cudaDeviceSetLimit(cudaLimit(99), 1))
 DRIVER(CUDA_ERROR_INVALID_PTX, [] { CUmodule m; return cuModuleLoadData(&m, no_ptx); }())
+DRIVER(CUDA_ERROR_INVALID_PTX, [] { CUmodule m; return cuModuleLoadData(&m, ptx_for_newer); }())
 DRIVER(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
        [] { CUmodule m; return cuModuleLoadData(&m, new_ptx); }())
+DRIVER(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, [] {
+    CUcontext made;
+    CUexecAffinityParam affinity{};
+    affinity.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT;
+    affinity.param.smCount.val = 4;
+    CUctxCreateParams parameters{};
+    parameters.execAffinityParams = &affinity;
+    parameters.numExecAffinityParams = 1;
+    return cuCtxCreate(&made, &parameters, 0, 0);
+}())
 
 // 301 to 500: files, handles, symbols.
 DRIVER(CUDA_ERROR_FILE_NOT_FOUND, [] { CUmodule m; return cuModuleLoad(&m, "/no/such/file"); }())
+RUNTIME(cudaErrorOperatingSystem, cudaGraphDebugDotPrint(graph, "/no/such/folder/graph.dot", 0))
 RUNTIME(cudaErrorInvalidResourceHandle, cudaStreamSynchronize(gone_stream))
 RUNTIME(cudaErrorInvalidResourceHandle, cudaStreamDestroy(gone_stream))
 RUNTIME(cudaErrorInvalidResourceHandle, cudaStreamQuery(gone_stream))
@@ -509,6 +582,16 @@ FAULT(cudaErrorMisalignedAddress, {
     return cudaDeviceSynchronize();
 })
 FAULT(cudaErrorLaunchFailure, stop<<<1, 1>>>(); return cudaDeviceSynchronize();)
+FAULT(cudaErrorIllegalInstruction, {
+    CUtensorMap map;
+    const cuuint64_t extent = 64;
+    const cuuint32_t box = 16, step = 1;
+    OK(cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_INT32, 1, device, &extent, &extent, &box,
+                              &step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                              CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+    store_box<<<1, 1>>>(map);
+    return cudaDeviceSynchronize();
+})
 
 int report(const Row& row, int got) {
     if (got == row.code) return 0;
@@ -556,6 +639,8 @@ int main(int count, char** words) {
     atexit(at_end);
     int wrong = report(first, first.call()), calls = 1;
     prepare();
+    OK(cudaDeviceGetAttribute(&number, cudaDevAttrComputeCapabilityMajor, 0));
+    if (number < 9) faults.pop_back();  // store_box() needs Hopper
     std::vector<const Row*> order;
     for (const Row& row : rows) order.push_back(&row);
     const auto start = std::chrono::steady_clock::now();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cudart/binary/jit.hpp"
 #include "errors.hpp"
 
 namespace coalesce::cudart {
@@ -205,9 +206,9 @@ Code code_of(std::span<const std::byte> container, uint32_t most) {
         }
         code.arch = arch_of(bytes);
         if (code.arch > most)
-            broken(("it is PTX for the compute capability " + std::to_string(code.arch) +
-                    ", which is newer than the simulated GPU")
-                       .c_str());
+            throw BadImage(cudaErrorInvalidPtx, "the PTX is for the compute capability " +
+                                                    std::to_string(code.arch) +
+                                                    ", which is newer than the simulated GPU");
         code.ptx = bytes.substr(0, std::strlen(bytes.c_str()));
         return code;
     }
