@@ -229,11 +229,13 @@ Locator Lifter::halves_of(const Instruction& in, size_t& n, bool bfloat) {
     return constant(immediate(std::isnan(o.value) ? o : second, printed));
 }
 
-// Returns half 0 of a register, or the half that the operand names, with its sign applied. PTX has
-// abs.f16 and neg.f16 for the sign, which return the canonical NaN.
+// Returns a number, half 0 of a register, or the half that the operand names, with its sign
+// applied. PTX has abs.f16 and neg.f16 for the sign, which return the canonical NaN.
 Locator Lifter::half(const Operand& o, std::string_view type) {
     const bool upper = o.part == "H1" || o.part == "H1_H1";
     const bool lower = o.part.empty() || o.part == "H0" || o.part == "H0_H0";
+    if (o.kind == Operand::Kind::real && lower)
+        return constant(immediate(o, half_bits(o, type == "bf16")));
     if (o.kind != Operand::Kind::reg || o.inverted || !(upper || lower))
         unsupported("the operand " + std::string(o.text));
     Operand whole = o;
@@ -325,7 +327,6 @@ void Lifter::hset(const Instruction& in) {
 void Lifter::hmnmx(const Instruction& in) {
     const bool three = in.opcode == "VHMNMX";
     only(in, {"BF16_V2", "FTZ", "NAN", "XORSIGN"});
-    if (three && in.has("FTZ")) unsupported("the modifier .FTZ");
     if (in.has("XORSIGN")) return hmnmx_of_magnitudes(in);
     const bool bfloat = in.has("BF16_V2");
     const std::string_view ftz = flushing(in), nan = in.has("NAN") ? "NaN" : "",
@@ -342,14 +343,23 @@ void Lifter::hmnmx(const Instruction& in) {
     as_ptx(code, {ftz, nan, type}, {result(operand(in, 0)), a, b});
 }
 
-// Translates HMNMX2.XORSIGN R0, |R1|, |R2|, PT.
+// Translates HMNMX2.XORSIGN R0, |R1|, |R2|, PT. The second source may be a pair of numbers.
 void Lifter::hmnmx_of_magnitudes(const Instruction& in) {
     if (in.opcode == "VHMNMX") unsupported("the modifier .XORSIGN");
-    as_ptx(min_or_max(operand(in, 3)),
-           {flushing(in), in.has("NAN") ? "NaN" : "", "xorsign", "abs",
-            in.has("BF16_V2") ? "bf16x2" : "f16x2"},
-           {result(operand(in, 0)), half_pair(signed_magnitude(operand(in, 1))),
-            half_pair(signed_magnitude(operand(in, 2)))});
+    const bool bfloat = in.has("BF16_V2");
+    size_t n = 1;
+    const auto source = [&] {
+        const Operand& o = operand(in, n);
+        if (o.kind == Operand::Kind::reg) return ++n, half_pair(signed_magnitude(o));
+        for (const size_t half : {n, n + 1})
+            if (std::signbit(operand(in, half).value)) unsupported("a negative number");
+        return halves_of(in, n, bfloat);
+    };
+    const Locator a = source(), b = source();
+    as_ptx(
+        min_or_max(operand(in, n)),
+        {flushing(in), in.has("NAN") ? "NaN" : "", "xorsign", "abs", bfloat ? "bf16x2" : "f16x2"},
+        {result(operand(in, 0)), a, b});
 }
 
 // Translates F2I.FTZ.U32.TRUNC.NTZ, I2F.U32.RP, F2F.F32.F64, FRND.FLOOR
@@ -461,7 +471,8 @@ void Lifter::pack_bytes_of_floats(const Instruction& in) {
 }
 
 // F2FP.F16.E4M3.UNPACK_B R0, R2.H1 converts two 8-bit floats to halves.
-// F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, RZ converts two floats to 8 bits.
+// F2FP.SATFINITE.E5M2.F32.PACK_AB_MERGE_C R0, R2, R3, R4 converts two floats to 8 bits each. The
+// lower half of R4 becomes the upper half of the result.
 void Lifter::pack_fp8(const Instruction& in) {
     only(in, {"F16", "F32", "E4M3", "E5M2", "UNPACK_B", "UNPACK_B_MERGE_C", "PACK_AB_MERGE_C",
               "SATFINITE", "RELU"});
@@ -476,13 +487,14 @@ void Lifter::pack_fp8(const Instruction& in) {
     const bool floats = in.has("PACK_AB_MERGE_C");
     if (floats == in.has("UNPACK_B_MERGE_C") || floats != in.has("F32") || !in.has("SATFINITE"))
         unsupported();
-    if (!is_zero(operand(in, floats ? 3 : 2))) unsupported("a result that is merged");
+    const Locator two = scratch(), upper = word(operand(in, floats ? 3 : 2));
     if (floats)
-        as_ptx(OpCode::cvt, {"rn", "satfinite", relu, type, "f32"},
-               {d, real(operand(in, 1)), real(operand(in, 2))});
+        as_ptx_to_scratch(OpCode::cvt, {"rn", "satfinite", relu, type, "f32"},
+                          {two, real(operand(in, 1)), real(operand(in, 2))});
     else
-        as_ptx(OpCode::cvt, {"rn", "satfinite", relu, type, "f16x2"},
-               {d, half_pair(operand(in, 1))});
+        as_ptx_to_scratch(OpCode::cvt, {"rn", "satfinite", relu, type, "f16x2"},
+                          {two, half_pair(operand(in, 1))});
+    as_ptx(OpCode::prmt, {"b32"}, {d, two, upper, constant(0x5410)});
 }
 
 // F2FP.F16.F32.PACK_AB R0, R1, R2 converts two floats to halves. The first source becomes the upper

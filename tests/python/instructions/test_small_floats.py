@@ -204,6 +204,13 @@ extern "C" __global__ void k(const __half_raw* x, const __nv_bfloat16_raw* y, co
         const __half2_raw back = __nv_cvt_fp8x2_to_halfraw2(t, format);
         PUT(back.x | back.y << 16);
     }
+    // The machine code puts two pairs into one register.
+    const float4 four = make_float4(z[t], -z[t], 2 * z[t], z[t] + 1);
+    const __half2 low = __halves2half2(x[t], x[t ^ 5]), high = __halves2half2(x[t ^ 3], x[t ^ 9]);
+    PUT(__nv_fp8x4_e4m3(four).__x);
+    PUT(__nv_fp8x4_e5m2(four).__x);
+    PUT(__nv_fp8x4_e4m3(low, high).__x);
+    PUT(__nv_fp8x4_e5m2(low, high).__x);
 }
 """
 
@@ -213,5 +220,5 @@ def test_fp8(device: str, random: np.random.Generator) -> None:
     """All numbers of half and of bfloat16, random floats, and all numbers of fp8 back."""
     z = random.integers(0, 1 << 32, 65536, dtype=np.uint32)
     z[::2] = (z[::2] & 0x8FFFFFFF) + 0x38000000  # half of them near 1
-    out = np.zeros((22, 65536), np.uint32)
+    out = np.zeros((26, 65536), np.uint32)
     same_as_gpu(FP8, device, 512, 128, EVERY_16_BITS, EVERY_16_BITS, z.view(np.float32), out)
