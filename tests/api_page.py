@@ -1,7 +1,5 @@
 """The functions, classes and methods that docs/api.md lists."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """Runs kernels on the simulator as PTX and as machine code, and compares the arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Before pytest knows its options, it takes ``cuda`` for a path of tests. It then 
 conftest.py files in the current directory and in its folders named test*.
 """
 
-from __future__ import annotations
-
 import pytest
 
 

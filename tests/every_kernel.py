@@ -15,8 +15,6 @@ ends. Otherwise they are NumPy arrays, which the package copies to memory of its
 gives an array at most an eighth more memory than it needs.
 """
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import subprocess

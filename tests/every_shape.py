@@ -11,8 +11,6 @@ NumPy computes. A call must not change its operands, nor the memory around `out`
 find nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import random

@@ -4,8 +4,6 @@ Another process cannot import test files in the way pytest does. This folder is 
 other processes inherit.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import coalesce

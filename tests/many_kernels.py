@@ -5,8 +5,6 @@ headers, such as cooperative_groups.h, take from half a second to two seconds. S
 several kernels takes much less time than one source for each of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -5,8 +5,6 @@ The positions of elements are those of the PTX ISA, "Matrix Fragments for mma".
 simulator with them. Seeds determine all operands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -3,8 +3,6 @@
 public_calls_shown.py has the calls of results, pictures, lessons and plots.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Valid calls of the public API: warps, arrays, results, pictures, lessons and plots."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import tempfile

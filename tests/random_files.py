@@ -8,8 +8,6 @@ that fails, the script asks nvcc, too, if it is installed: a file that nvcc refu
 the parts.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -6,8 +6,6 @@ Each seed gives one kernel. Its machine code must leave the same results as its 
 words and writes four words per thread; `source(seed)` returns its source.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

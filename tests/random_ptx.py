@@ -13,8 +13,6 @@ a number below 256, and drops `& 255`; and it packs two 16-bit values, one of wh
 8-bit floats, into the register of the other value, although that is still needed.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import sys

@@ -10,8 +10,6 @@ A kernel has variables of many types, loops, branches, shadowed names, arrays, r
 and functions that are inlined or called.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import subprocess

@@ -5,8 +5,6 @@ recording shows where each element went. For a copy out of shared memory, the ch
 memory are recorded.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ these questions, by the first word of their names:
 - ``surface``: reads and writes inside and outside a surface.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import zlib

@@ -1,7 +1,5 @@
 """Ends a block of code that takes too long."""
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import signal

@@ -12,8 +12,6 @@ and a sum, so all results must have equal bits. The kernels run in all modes: pl
 (machine code), trace, step, and a check that must find nothing. Needs g++.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import subprocess

@@ -6,8 +6,6 @@ Most launches are large enough to keep a GPU busy; some are tiny. The executed i
 depend on the order of threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A case does not contain matrices. Shared memory holds random numbers, and the de
 the tensor cores read them. So a wrong address gives a wrong sum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

@@ -9,8 +9,6 @@ test describes its program by a mark, and runs it by the fixture `program` (see 
         assert program.run().stdout == "freed\\n"
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

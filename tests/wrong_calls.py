@@ -10,8 +10,6 @@ The script prints a summary and every call that ended in another way. The exit s
 was such a call. tests/python/kernel/test_wrong_calls.py runs a few hundred calls.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import re

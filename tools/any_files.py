@@ -18,8 +18,6 @@ known reason, hangs, or ends in an unexpected exception; its exit status is then
 line for each launch.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -19,8 +19,6 @@ with what the simulator computed, bit for bit. The outcomes:
 counters with the counts that the package calls exact. This script does not need coalesce.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import ctypes

@@ -12,8 +12,6 @@ nobody wrote.
 g++ refuses some kernels: those with inline assembly, CUB, cuRAND or textures.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import operator

@@ -1,7 +1,5 @@
 """Compares what coalesce refuses with nvcc: is it a limit of coalesce, or wrong for nvcc, too?"""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -36,8 +36,6 @@ The outcomes:
 - absent: nvcc does not see the kernel, either (replaced by the next one).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import datetime

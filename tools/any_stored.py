@@ -8,8 +8,6 @@ and what the simulator computed. If the check finds nothing, it also gets the co
 package calls exact. `any_gpu.py` makes the same launches on a GPU. It does not need coalesce.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import hashlib

@@ -5,8 +5,6 @@ If it is missing, the script fails: unchecked pages must not pass. The script co
 through its debugging protocol, with tornado's websocket client (a part of Jupyter).
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import base64

@@ -5,8 +5,6 @@ puts all stored predictions, and new ones with a guess, into such frames in Chro
 the question must be readable and the answer hidden until a click. The console must have no error.
 """
 
-from __future__ import annotations
-
 import asyncio
 import html
 import json

@@ -5,8 +5,6 @@ it. This script opens the stored notebooks in JupyterLab, in Chromium. Every pre
 its question and hide its answer until a click, and every picture must be visible.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -14,8 +14,6 @@ the file stay unchanged, and the date is that of the first and of the last recor
 vary by a tenth.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import datetime

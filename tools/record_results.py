@@ -9,8 +9,6 @@ inputs of textures, and the errors of cases that failed. `matrix_cases.py`, `wgm
 results with the simulator's.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import functools

@@ -9,8 +9,6 @@ check. The script writes docs/measured/sanitizer_<gpu>.json. For each row and te
 number of errors that each tool reported, and the first error.
 """
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import importlib

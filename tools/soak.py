@@ -11,8 +11,6 @@ prints the stacks of all threads and ends. The exit status is 1 if something fai
 The script needs no GPU and runs on Linux.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import faulthandler

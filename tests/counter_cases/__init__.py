@@ -6,8 +6,6 @@ determine all data, so both use the same addresses. `SETS` lists the sets; each 
 this folder.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

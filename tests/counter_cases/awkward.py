@@ -1,7 +1,5 @@
 """Cases that are easy to count wrong; tests/kernels/awkward*.cu."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

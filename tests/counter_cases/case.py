@@ -1,7 +1,5 @@
 """A case: launches whose counters are recorded on a GPU and predicted by the simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Kernels whose blocks work together or use the heap; tests/kernels/cooperative.cu."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Cache hints, prefetch sizes, scopes and prefetches; tests/kernels/hints.cu."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

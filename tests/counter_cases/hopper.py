@@ -4,8 +4,6 @@ The kernels are in tests/kernels/hopper.cu. tests/wgmma_cases.py has the forms o
 tests/tensor_map_cases.py the tensor maps.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any

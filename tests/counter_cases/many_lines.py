@@ -1,7 +1,5 @@
 """Loads in which each lane of a warp reads its own cache line; tests/kernels/patterns.cu."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One access of one warp, in every pattern; tests/kernels/patterns.cu."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

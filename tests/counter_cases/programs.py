@@ -1,7 +1,5 @@
 """Whole kernels that were not used to find the counting rules; tests/kernels/programs.cu."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernels of the catalogue."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

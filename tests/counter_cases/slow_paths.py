@@ -1,7 +1,5 @@
 """Functions that branch on extreme operands; tests/kernels/slow_paths.cu."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

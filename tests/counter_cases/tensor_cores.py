@@ -4,8 +4,6 @@ The kernels are in tests/kernels/tensor_cores.cu and matrices.cu. tests/matrix_c
 forms of mma.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Texture fetches and surface accesses; tests/kernels/textures.cu."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

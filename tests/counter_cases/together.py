@@ -1,7 +1,5 @@
 """Kernels whose lanes do different things in one instruction; tests/kernels/together.cu."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

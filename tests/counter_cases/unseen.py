@@ -3,8 +3,6 @@
 They were not used to find the counting rules or to fit the models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import unseen_cases

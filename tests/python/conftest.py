@@ -1,7 +1,5 @@
 """Options and fixtures of every test: which device to run on, random arrays, tolerances."""
 
-from __future__ import annotations
-
 import html.parser
 import os
 import re

@@ -1,7 +1,5 @@
 """How arguments are checked and packed: signatures, scalars, arrays. Runs nothing."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrays in device memory, on each device, and features that only simulated arrays have."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """The device on which a call runs, and the messages if there is none."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Operations on arrays in GPU memory: all layouts, and arrays of other libraries."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import replace
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ Without a GPU, the last test runs this file in a process of its own, where the l
 simulates the CUDA driver for whole programs takes the place of the driver.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

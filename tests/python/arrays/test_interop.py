@@ -1,7 +1,5 @@
 """This package and other libraries exchange GPU arrays. Most of these tests need a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

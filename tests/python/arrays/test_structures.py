@@ -1,7 +1,5 @@
 """Structures as arguments: tuples, dicts and NumPy scalars, with arrays behind their pointers."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 from typing import Any

@@ -4,8 +4,6 @@ No test changes a setting of a GPU. A test that may make a GPU unusable for its 
 separate process.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Views of NumPy arrays as arguments: `x[r:]` is passed like `d_x + r` in a CUDA program."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 

@@ -1,7 +1,5 @@
 """Benchmarks check the results they time, mark modelled times, and print complete tables."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import json

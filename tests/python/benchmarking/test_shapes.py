@@ -1,7 +1,5 @@
 """`coalesce bench shapes`: products of random shapes."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The printed form of a Timing."""
 
-from __future__ import annotations
-
 import pytest
 
 from coalesce.timing import Timing, milliseconds

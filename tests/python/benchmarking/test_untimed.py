@@ -1,7 +1,5 @@
 """Times that the simulator cannot model are not shown, everywhere in the same way."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Benchmarks of whole calls: operations on NumPy arrays with all copies, copies, and launches."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

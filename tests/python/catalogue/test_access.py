@@ -1,7 +1,5 @@
 """coalesce.access: every pattern is compared with NumPy's indexing; its sectors are checked."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """coalesce.variants and coalesce.source list the shipped kernels and show their sources."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

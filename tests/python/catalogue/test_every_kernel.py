@@ -1,7 +1,5 @@
 """tests/every_kernel.py runs every shipped kernel, and says how to get a tool that is missing."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess

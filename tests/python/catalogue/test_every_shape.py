@@ -1,7 +1,5 @@
 """Calls with random shapes, dtypes, layouts and options are right; see every_shape.py."""
 
-from __future__ import annotations
-
 import datetime
 import math
 

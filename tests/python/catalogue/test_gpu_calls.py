@@ -4,8 +4,6 @@ The libraries are stand-ins. C++ remembers types and functions of a library unti
 so the tests run in a process of their own.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

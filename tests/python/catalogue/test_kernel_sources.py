@@ -1,7 +1,5 @@
 """Sources of kernels: files, architectures, templates, several kernels, and PTX."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """coalesce.matmul: every variant compared with NumPy in float64, and its options."""
 
-from __future__ import annotations
-
 import functools
 from types import SimpleNamespace
 

@@ -4,8 +4,6 @@ Plain runs, checks and traces execute the PTX; profiles execute the machine code
 blocks of a large grid run. One host thread runs them, so that atomics have an order.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

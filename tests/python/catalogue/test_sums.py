@@ -1,7 +1,5 @@
 """coalesce.row_sums and coalesce.column_sums: every variant compared with NumPy in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

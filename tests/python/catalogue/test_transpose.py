@@ -1,7 +1,5 @@
 """coalesce.transpose: every variant gives exact results for every shape and layout."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Tiles of cooperative_groups.h that are wider than a warp. Their memory is that of the system."""
 
-from __future__ import annotations
-
 import many_kernels
 import numpy as np
 import pytest

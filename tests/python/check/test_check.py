@@ -1,7 +1,5 @@
 """The result of a check, and the options that request it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

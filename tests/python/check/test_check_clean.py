@@ -1,7 +1,5 @@
 """A check reports nothing for correct kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Planted faults: accesses outside of arrays, misaligned accesses, and uninitialized reads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Planted data races: a check finds each race, and finds nothing in the corrected kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The table of planted faults in docs/checks.md: compute-sanitizer ran the tests of each row."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

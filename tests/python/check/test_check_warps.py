@@ -1,7 +1,5 @@
 """Planted faults: wrong use of barriers and of warp functions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The command line: its output, also when piped, and its error messages."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

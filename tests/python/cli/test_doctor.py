@@ -1,7 +1,5 @@
 """`coalesce doctor` says what is installed, and what to do about what is not."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

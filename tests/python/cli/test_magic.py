@@ -1,7 +1,5 @@
 """`%%cuda` in IPython's shell and in a notebook that a Jupyter kernel executes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

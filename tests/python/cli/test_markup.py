@@ -1,7 +1,5 @@
 """Reports escape every text of a user (names, sources and titles), so none becomes HTML."""
 
-from __future__ import annotations
-
 import html.parser
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The commands in the README, the documentation and the help texts do what the text says."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Long runs show a progress bar and the elapsed time, and can be stopped."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The disk cache of compiled kernels: entries, the size limit and foreign files. Needs no GPU."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

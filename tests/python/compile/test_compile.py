@@ -1,7 +1,5 @@
 """Compiling CUDA C++: results, messages and the disk cache. Needs NVRTC, no GPU."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

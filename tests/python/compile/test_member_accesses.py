@@ -4,8 +4,6 @@ A check reports such an index if the source has it in a subscript of the member.
 correct kernels are as important: a check must not report any of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

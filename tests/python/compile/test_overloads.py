@@ -1,7 +1,5 @@
 """A type checker knows what an operation returns with `return_timing` and with `check`."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Kernels between random declarations of the host compile and run (random_files.py)."""
 
-from __future__ import annotations
-
 import pytest
 import random_files
 

@@ -1,7 +1,5 @@
 """Line numbers agree with the compiler's, although Python also splits lines at other characters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

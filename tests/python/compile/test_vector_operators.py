@@ -1,7 +1,5 @@
 """Operators on vectors for kernels that include "helper_math.h" when that header is missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

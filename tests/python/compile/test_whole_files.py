@@ -1,7 +1,5 @@
 """CUDA C++ files that nvcc accepts: with main(), host headers and launches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 Hardware counters give the same figures for the same kernels (full warps, float32).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

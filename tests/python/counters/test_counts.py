@@ -1,7 +1,5 @@
 """Counts as a table of instructions: sums, comparisons and conversions to other formats."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

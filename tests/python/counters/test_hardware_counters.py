@@ -16,8 +16,6 @@ tests/counter_cases defines, on the simulator. There are several sets:
   (tests/kernels/hopper.cu).
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

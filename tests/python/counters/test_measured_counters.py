@@ -1,7 +1,5 @@
 """Measured counters beside predictions: parsing the output of ncu, and its error messages."""
 
-from __future__ import annotations
-
 import csv
 import pickle
 import stat

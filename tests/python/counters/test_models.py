@@ -1,7 +1,5 @@
 """The models of caches and time compared with recordings of an H200 (models_h200.json)."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import math

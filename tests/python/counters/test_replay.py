@@ -1,7 +1,5 @@
 """The cache model replays a launch: merged writes, and blocks with slow warps."""
 
-from __future__ import annotations
-
 import many_kernels
 import numpy as np
 import pytest

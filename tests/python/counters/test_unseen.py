@@ -1,7 +1,5 @@
 """The kernels of tests/kernels/unseen_*.cu are correct: checks find no fault."""
 
-from __future__ import annotations
-
 import counter_cases
 import pytest
 import unseen_cases

@@ -1,7 +1,5 @@
 """A single warp without a kernel: the transactions of its addresses, its threads in a block."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

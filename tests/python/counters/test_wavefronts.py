@@ -1,7 +1,5 @@
 """Accesses grouped into wavefronts of 64 lanes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -5,8 +5,6 @@ second computation, also for forms of copies for which no counters were recorded
 these copies are not called exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

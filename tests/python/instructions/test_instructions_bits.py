@@ -1,7 +1,5 @@
 """Bits, bit fields, shifts, logic and packed integers, compared with Python's integers."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 

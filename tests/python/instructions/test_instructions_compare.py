@@ -1,7 +1,5 @@
 """setp, set, selp, slct: every comparison of every type, combined with predicates."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 

@@ -1,7 +1,5 @@
 """Conversions between every two types, with every rounding, saturation, NaN and infinities."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Single and double precision: rounded operations compared with NumPy and exact fractions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -4,8 +4,6 @@ Errors are in units in the last place (ulp) of the exact result. For float32 res
 is float64. For float64 results it is Python's math module, which is right within one ulp.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 The reference for half is numpy.float16. For bfloat16, float64 values or fractions are rounded.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Integer arithmetic of 8 to 64 bits, compared with Python's integers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The page of instructions agrees with csrc/sim/ptx_analysis/ops.inc."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

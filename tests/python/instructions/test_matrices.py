@@ -1,7 +1,5 @@
 """ldmatrix, stmatrix, movmatrix and the fragments of mma.h: data, errors and checks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import many_kernels

@@ -1,7 +1,5 @@
 """mbarriers and bulk copies (cp.async.bulk) on the simulator: results, errors and checks."""
 
-from __future__ import annotations
-
 import many_kernels
 import numpy as np
 import pytest

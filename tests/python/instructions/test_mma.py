@@ -4,8 +4,6 @@
 The arithmetic of older compute capabilities is compared with a reference in NumPy.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

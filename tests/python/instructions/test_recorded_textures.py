@@ -3,8 +3,6 @@
 Launches execute the PTX, and profiles the machine code.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

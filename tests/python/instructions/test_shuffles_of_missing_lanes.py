@@ -4,8 +4,6 @@ CUDA does not define this result. But kernels use it, for example with `__active
 expected results are those of an H100 and an H200 (compiler: NVRTC 13.5).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import bound

@@ -1,7 +1,5 @@
 """Conversions of fp4 and fp6 by CUDA's headers: with integers on sm_90, with cvt on sm_100a."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import same_as_gpu

@@ -3,8 +3,6 @@
 The results are compared with those of an H100 (`tools/record_results.py`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Texture and surface objects: errors, checks, counts, and what test_recorded_textures.py lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

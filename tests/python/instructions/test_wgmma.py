@@ -4,8 +4,6 @@ The operands of `tests/wgmma_cases.py` are random bytes of shared memory. The su
 by bit with those of an H100 (`tools/record_results.py`).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Clusters of blocks: blocks wait for each other and read each other's shared memory."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import many_kernels

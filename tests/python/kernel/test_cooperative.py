@@ -1,7 +1,5 @@
 """Cooperative launches: blocks that wait for each other with grid.sync()."""
 
-from __future__ import annotations
-
 import counter_cases
 import many_kernels
 import numpy as np

@@ -1,7 +1,5 @@
 """malloc, free, new and delete in kernels."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

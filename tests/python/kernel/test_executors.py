@@ -1,7 +1,5 @@
 """Counting in other threads, processes and on a Dask cluster gives the same counts."""
 
-from __future__ import annotations
-
 import multiprocessing
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """A fault in a kernel raises an error that says what, where and which thread. Nothing hangs."""
 
-from __future__ import annotations
-
 import _thread
 import re
 import sys

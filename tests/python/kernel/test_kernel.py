@@ -1,7 +1,5 @@
 """Users' own kernels, run on the device under test."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

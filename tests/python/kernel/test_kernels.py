@@ -1,7 +1,5 @@
 """Every shipped kernel compiles with NVRTC and nvcc and matches its entry in the catalogue."""
 
-from __future__ import annotations
-
 import functools
 import re
 import shutil

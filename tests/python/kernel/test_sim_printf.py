@@ -1,7 +1,5 @@
 """printf in kernels: every conversion, flag and length gives the same text as in C."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

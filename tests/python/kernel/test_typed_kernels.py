@@ -1,7 +1,5 @@
 """Random kernels with many types leave the same results as with g++ (typed_kernels.py)."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

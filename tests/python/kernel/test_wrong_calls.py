@@ -1,7 +1,5 @@
 """The public API refuses every call with one wrong argument, and the error names the argument."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

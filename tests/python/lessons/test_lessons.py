@@ -1,7 +1,5 @@
 """Helpers of the lessons: recorded times, with and without a recording, and checked exercises."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

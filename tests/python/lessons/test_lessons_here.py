@@ -1,7 +1,5 @@
 """A lesson can measure its times on a GPU; here the simulator stands in for the GPU."""
 
-from __future__ import annotations
-
 import pytest
 
 import coalesce

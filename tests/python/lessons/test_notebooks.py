@@ -1,7 +1,5 @@
 """Every lesson runs from top to bottom and gives the counts that its stored notebook shows."""
 
-from __future__ import annotations
-
 import csv
 import html
 import importlib.util

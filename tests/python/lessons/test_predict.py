@@ -1,7 +1,5 @@
 """Predictions: the guess beside the measured value, a hidden answer, and a score."""
 
-from __future__ import annotations
-
 import pytest
 
 from coalesce import draw, lessons

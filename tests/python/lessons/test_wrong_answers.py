@@ -1,7 +1,5 @@
 """Wrong answers to the exercises: each is refused, and the message names the mistake."""
 
-from __future__ import annotations
-
 import pytest
 
 from coalesce import lessons

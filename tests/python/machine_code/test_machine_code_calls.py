@@ -1,7 +1,5 @@
 """Calls in machine code: calls through pointers, and calls of code outside the cubin."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import why_ptx

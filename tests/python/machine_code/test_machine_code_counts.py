@@ -1,7 +1,5 @@
 """What is counted on machine code: merged loads, and which counts are called exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import why_ptx

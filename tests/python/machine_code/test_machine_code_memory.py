@@ -1,7 +1,5 @@
 """Machine code accesses global, shared and constant memory, and parameters, as PTX does."""
 
-from __future__ import annotations
-
 import many_kernels
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Machine code of integers, halves and packed numbers leaves the same arrays as PTX."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

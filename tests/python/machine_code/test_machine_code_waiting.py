@@ -1,7 +1,5 @@
 """Machine code of mbarriers, dependent launches, elected lanes and numbers of warps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import both_ways, why_ptx

@@ -1,7 +1,5 @@
 """The examples in the docstrings and in the README print what they say."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from pathlib import Path

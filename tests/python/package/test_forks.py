@@ -1,7 +1,5 @@
 """The package's locks are still usable after a signal and after a fork."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

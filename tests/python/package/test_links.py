@@ -1,7 +1,5 @@
 """Links of pages, and paths in comments, lead to files that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

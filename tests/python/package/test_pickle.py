@@ -1,7 +1,5 @@
 """Kernels, traces and errors can be sent to other processes. Needs no GPU."""
 
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import pickle

@@ -1,7 +1,5 @@
 """A fork, and the end of the interpreter, while launches are running."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

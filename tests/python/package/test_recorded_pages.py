@@ -1,7 +1,5 @@
 """Pages of the documentation show the figures that are recorded in docs/measured."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

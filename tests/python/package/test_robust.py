@@ -1,7 +1,5 @@
 """Any input gives a result or an exception: no crash, no hang, no unlimited memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What reports show of files and text that others wrote: only given files, and no control codes."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stubs of the extension module have exactly its names."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The types of parameters and variables are those that the compiler sees. Needs NVRTC, no GPU."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A warning of another pytest plugin does not end a run of these tests."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

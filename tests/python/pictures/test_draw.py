@@ -1,7 +1,5 @@
 """Pictures: static, well-formed, and drawn from the sectors and wavefronts that are counted."""
 
-from __future__ import annotations
-
 import base64
 import re
 import xml.etree.ElementTree as ET

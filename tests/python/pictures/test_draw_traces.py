@@ -1,7 +1,5 @@
 """Pictures of traces show the events that the simulator recorded."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import numpy as np

@@ -4,8 +4,6 @@ Each kernel has one block of one warp and no loop over an access. So the example
 are all of its executions, and their costs add up to its count.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

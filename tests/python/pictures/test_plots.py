@@ -1,7 +1,5 @@
 """Plots show the right values, and measured and modelled values look different."""
 
-from __future__ import annotations
-
 import builtins
 from dataclasses import replace
 

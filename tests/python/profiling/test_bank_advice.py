@@ -1,7 +1,5 @@
 """The advice about a bank conflict is true: with the proposed padding, the conflict is gone."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

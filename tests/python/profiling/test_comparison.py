@@ -1,7 +1,5 @@
 """Comparisons of profiles: what changed in each quantity and on each line."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

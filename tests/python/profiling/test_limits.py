@@ -3,8 +3,6 @@
 Each kernel is the smallest form of a question that was asked in public.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

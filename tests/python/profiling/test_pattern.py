@@ -1,7 +1,5 @@
 """Patterns: the name and the description of the addresses of a warp."""
 
-from __future__ import annotations
-
 from operator import mul
 
 import pytest

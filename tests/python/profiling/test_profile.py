@@ -1,7 +1,5 @@
 """Profiles: the counts by line and by access, and the assertions about them."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import textwrap

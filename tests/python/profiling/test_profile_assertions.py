@@ -1,7 +1,5 @@
 """Assertions about profiles: which ones pass or fail, and what a failure prints."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

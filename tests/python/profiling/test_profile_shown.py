@@ -1,7 +1,5 @@
 """The printed forms of a profile: text that fits the width, HTML that survives sanitizers."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import re

@@ -3,8 +3,6 @@
 `tests/error_codes.cu` has the misuses. It makes them in a random order. Needs nvcc and g++.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

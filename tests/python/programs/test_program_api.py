@@ -1,7 +1,5 @@
 """This package's CUDA library has the same names and types as NVIDIA's runtime and driver API."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import shutil

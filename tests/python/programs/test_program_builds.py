@@ -1,7 +1,5 @@
 """How `coalesce run` compiles programs: when again, with which names of CUDA, what it refuses."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

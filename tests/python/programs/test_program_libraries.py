@@ -1,7 +1,5 @@
 """Programs that use cuBLAS or cuRAND's host library, of which a part is replaced."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """CUDA arrays, textures, surfaces and texture references in whole programs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

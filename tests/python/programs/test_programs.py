@@ -1,7 +1,5 @@
 """Whole CUDA programs on the simulator: `coalesce run` and `coalesce exec`. Needs nvcc and g++."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

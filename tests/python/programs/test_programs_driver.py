@@ -1,7 +1,5 @@
 """Programs that use CUDA's driver API, alone or with the runtime API. Needs nvcc and g++."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

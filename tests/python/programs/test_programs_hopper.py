@@ -1,7 +1,5 @@
 """Programs with tensor maps and matrix products of warpgroups. Needs nvcc and g++."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How benchmarks/programs.py decides whether a program's results are right."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

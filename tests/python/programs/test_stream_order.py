@@ -1,7 +1,5 @@
 """Checks of the order between streams and the host in whole programs. Needs nvcc and g++."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """isspacep: kernels ask which state space an address belongs to."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import coalesce

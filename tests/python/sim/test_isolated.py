@@ -1,7 +1,5 @@
 """The example of docs/reliability.md, a launch in a separate process, runs as printed there."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Plain runs, checks, traces and steps execute the PTX; profiles execute the machi
 results are those of an H200.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

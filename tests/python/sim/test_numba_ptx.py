@@ -1,7 +1,5 @@
 """PTX that Numba compiled, run with its arrays as arguments. Numba needs no GPU to compile."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable

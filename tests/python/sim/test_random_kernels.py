@@ -1,7 +1,5 @@
 """Small random kernels leave the same results as machine code and as PTX (random_kernels.py)."""
 
-from __future__ import annotations
-
 import pytest
 import random_kernels
 

@@ -1,7 +1,5 @@
 """Random straight-line PTX leaves the same bits as its machine code (random_ptx.py)."""
 
-from __future__ import annotations
-
 import pytest
 import random_ptx
 

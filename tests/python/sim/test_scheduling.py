@@ -1,7 +1,5 @@
 """Threads that wait for each other make progress: lanes, warps of a block, blocks of a grid."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

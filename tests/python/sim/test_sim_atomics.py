@@ -1,7 +1,5 @@
 """Atomics and reductions in every state space and type, also from many blocks at once."""
 
-from __future__ import annotations
-
 import both_ways
 import numpy as np
 import pytest

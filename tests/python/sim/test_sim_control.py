@@ -1,7 +1,5 @@
 """Geometry, traps and clocks. typed_kernels.py has branches, loops and calls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import run

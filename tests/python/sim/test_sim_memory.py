@@ -1,7 +1,5 @@
 """Loads and stores of every width and space, as CUDA C++ uses them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import run

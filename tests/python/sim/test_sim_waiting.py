@@ -1,7 +1,5 @@
 """Lanes, warps and blocks that wait for each other: locks, flags, barriers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import run

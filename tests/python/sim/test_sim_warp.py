@@ -1,7 +1,5 @@
 """Warp functions: shuffles, votes, matches, reductions and cooperative groups."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from both_ways import run

@@ -1,7 +1,5 @@
 """PTX that Triton compiled, run with its arguments. Triton needs no GPU to compile."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

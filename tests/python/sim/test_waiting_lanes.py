@@ -4,8 +4,6 @@ Each lane that a member mask names arrives in the end: in another branch, after 
 another iteration, from another function, or after it was given a lock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

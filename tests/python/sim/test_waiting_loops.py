@@ -1,7 +1,5 @@
 """No count is called exact if it depends on how long a thread waits, or if it was not recorded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

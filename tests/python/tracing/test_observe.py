@@ -1,7 +1,5 @@
 """A function receives all events in order, in batches; an exception in it ends the launch."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stepping through a block: steps, lines, barriers, registers, variables, shared memory."""
 
-from __future__ import annotations
-
 import _thread
 import gc
 import threading

@@ -1,7 +1,5 @@
 """The stepper shows the right variables of random kernels; see stepped_kernels.py."""
 
-from __future__ import annotations
-
 import pytest
 import stepped_kernels
 

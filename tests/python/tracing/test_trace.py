@@ -1,7 +1,5 @@
 """Recorded events agree with the kernel's indices, however the host runs the blocks."""
 
-from __future__ import annotations
-
 import json
 import pickle
 
