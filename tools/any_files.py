@@ -1,93 +1,30 @@
-"""Runs every kernel of a folder of .cu files in every mode, and compares the results of the modes.
+"""Makes arguments for a kernel from its signature, and launches it in a mode.
 
-    python tools/any_files.py FOLDER... [--size N] [--seconds S] [--table FILE]
-
-Each file is passed to `coalesce.Kernel` as it is. Arguments are made from the signature. An integer
-is N. An array holds random values of its dtype (integers less than N, characters are letters). A
-kernel is launched with blocks of several shapes, and with larger arrays if needed, until two
-launches end without a fault. The modes are `launch`, `profile`, `check` and `trace` on
-``device="sim"``. One thread of the host runs them, so that atomics have an order. The arrays must
-be equal bit by bit. If they differ, the script looks for these reasons, in this order:
-
-- the check reports a race, or the kernel reads a clock;
-- the arrays are equal with ``-fmad=false``: the assembler had contracted a product and a sum;
-- only the bits of NaNs differ.
-
-A launch that faults must fault in every mode. The script prints each launch that differs for no
-known reason, hangs, or ends in an unexpected exception; its exit status is then 1. The table has a
-line for each launch.
+An integer is N. An array holds random values of its dtype (integers less than N, characters are
+letters). The modes are `launch`, `profile`, `check` and `trace` on ``device="sim"``. The scripts
+any_repositories.py and any_stored.py use this.
 """
 
-import argparse
 import contextlib
 import io
-import os
 import re
 import sys
-import traceback
-import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import any_refusals
 import numpy as np
-from both_ways import why_ptx
 from time_limit import TooLong, limited
 
 import coalesce
 from coalesce.compile.binaries.layouts import Array, Structure
 from coalesce.launch.arguments import HostArray, prepare
-from coalesce.launch.source import module_of
 
-MODES = ("run", "profile", "check", "trace")
 # The elements of an array; the second size is used if the first is too small.
 ELEMENTS = (1 << 17, 1 << 23)
-SHAPES: tuple[tuple[Any, Any], ...] = (
-    ((2, 2), (16, 16)),
-    (4, 64),
-    (2, 256),
-    (1, 32),
-    ((2, 2), (32, 8)),
-    (1, (32, 32)),
-    (2, 512),
-    ((2, 1, 2), (8, 8, 4)),
-    (1, 1024),
-    (1, 1),
-)
-WRONG = ("DIFFERENT", "EXCEPTION", "TOO LONG IN ONE MODE")
-
-
-@dataclass(frozen=True)
-class Row:
-    """The outcome for one kernel."""
-
-    file: str
-    kernel: str
-    result: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return "\t".join(
-            (self.file, self.kernel, self.result, self.detail.replace("\n", " | ")[:300])
-        )
-
-
-def kernels(path: Path, options: Sequence[str] = ()) -> list[coalesce.Kernel]:
-    """Return all kernels of a file, which share a module."""
-    module = module_of(path, None, options, None, None, None)
-    try:
-        first = coalesce.Kernel(path, None, options, device="sim")
-    except ValueError as error:
-        if "choose one with entry" not in str(error):
-            raise
-        names = list(module.compiled(coalesce.devices()[-1]).ptx.split(".entry ")[1:])
-        first = coalesce.Kernel(path, names[0].partition("(")[0].strip(), options, device="sim")
-    return [first.get_function(entry) for entry in first.entries]
 
 
 class Own(TypedDict, total=False):
@@ -306,143 +243,3 @@ def outcome(kernel: coalesce.Kernel, mode: str, shape: tuple[Any, Any], how: How
                 kernel.globals[name] = value
     arrays = arrays_of(kernel, given) + list(after.values())
     return Outcome(arrays, returned=returned, printed=printed.getvalue())
-
-
-def same(one: Outcome, other: Outcome, any_nan: bool = False) -> bool:
-    """Compare bit by bit."""
-    for a, b in zip(one.arrays, other.arrays, strict=True):
-        if any_nan and a.dtype.kind in "fc":
-            if not np.array_equal(a, b, equal_nan=True):
-                return False
-        elif a.tobytes() != b.tobytes():
-            return False
-    return True
-
-
-def compared(
-    kernel: coalesce.Kernel, shape: tuple[Any, Any], how: How
-) -> tuple[str, str, dict[str, Outcome]]:
-    """Launch in every mode; return the verdict, its details and the outcomes."""
-    outcomes = {mode: outcome(kernel, mode, shape, how) for mode in MODES}
-    errors = {mode: outcomes[mode].error for mode in MODES if mode != "check"}
-    if all(errors.values()):
-        kinds = {error.partition(":")[0] for error in errors.values()}
-        return ("fault" if len(kinds) == 1 else "DIFFERENT"), str(errors), outcomes
-    if any(errors.values()):
-        long = "too long" in errors.values()
-        return ("TOO LONG IN ONE MODE" if long else "DIFFERENT"), str(errors), outcomes
-    modes = [
-        mode
-        for mode in MODES
-        if not outcomes[mode].error and not same(outcomes["run"], outcomes[mode])
-    ]
-    if not modes:
-        return "equal", "", outcomes
-    return "DIFFERENT", f"{', '.join(modes)} at {shape}", outcomes
-
-
-def explained(
-    path: Path,
-    kernel: coalesce.Kernel,
-    shape: tuple[Any, Any],
-    how: How,
-    outcomes: dict[str, Outcome],
-) -> str:
-    """Return why the results of the modes may differ; empty if no reason is known."""
-    findings = outcomes["check"].returned
-    if findings:
-        return "the check reports: " + "; ".join(sorted({f.title for f in findings}))
-    if "%clock" in kernel.ptx or "globaltimer" in kernel.ptx:
-        return "reads a clock"
-    uncontracted = [k for k in kernels(path, ["-fmad=false"]) if k.entry == kernel.entry]
-    if uncontracted and compared(uncontracted[0], shape, how)[0] == "equal":
-        return "equal with -fmad=false"
-    if all(
-        same(outcomes["run"], outcomes[m], any_nan=True) for m in MODES if not outcomes[m].error
-    ):
-        return "only bits of NaNs differ"
-    return ""
-
-
-def try_kernel(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -> Iterator[Row]:
-    """Launch a kernel with blocks of several shapes."""
-    ended = 0
-    last = Row(str(path), kernel.name, "not run")
-    why = why_ptx(kernel)
-    for elements in ELEMENTS:
-        how = How(size, elements, seconds)
-        for shape in SHAPES:
-            result, detail, outcomes = compared(kernel, shape, how)
-            errors = [outcomes[mode].error for mode in MODES if mode != "check"]
-            if result == "DIFFERENT" and not any(errors):
-                reason = explained(path, kernel, shape, how, outcomes)
-                if reason:
-                    result, detail = f"differs, {reason.partition(':')[0]}", reason
-            if result == "equal" and why:
-                result, detail = "equal, counted on PTX", why
-            last = Row(str(path), kernel.name, result, detail)
-            if result == "fault":
-                continue
-            yield last
-            ended += 1
-            if ended == 2 or elements > ELEMENTS[0]:
-                return
-    if not ended:
-        yield last
-
-
-def try_file(path: Path, size: int, seconds: float) -> Iterator[Row]:
-    """Try every kernel of a file."""
-    try:
-        with limited(300):
-            tried = kernels(path)
-    except (coalesce.CoalesceError, ValueError) as error:
-        yield Row(str(path), "", any_refusals.outcome(path, (), error), str(error))
-        return
-    except TooLong:
-        yield Row(str(path), "", "EXCEPTION", "compiling took more than 300 s")
-        return
-    except Exception:
-        yield Row(str(path), "", "EXCEPTION", traceback.format_exc()[-290:])
-        return
-    for kernel in tried:
-        yield from _guarded(path, kernel, size, seconds)
-
-
-def _guarded(path: Path, kernel: coalesce.Kernel, size: int, seconds: float) -> Iterator[Row]:
-    try:
-        yield from try_kernel(path, kernel, size, seconds)
-    except coalesce.UnsupportedInstruction as error:
-        yield Row(str(path), kernel.name, "not simulated", str(error))
-    except (TypeError, ValueError) as error:
-        yield Row(str(path), kernel.name, "arguments refused", str(error))
-    except Exception:
-        yield Row(str(path), kernel.name, "EXCEPTION", traceback.format_exc()[-290:])
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--size", type=int, default=32, help="the value of integers (32)")
-    parser.add_argument("--seconds", type=float, default=20, help="for one launch in one mode (20)")
-    parser.add_argument("--table", type=argparse.FileType("w"), default=sys.stdout)
-    options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):  # use one thread, so that atomics have an order
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    warnings.simplefilter("ignore")
-    rows: list[Row] = []
-    for folder in options.folders:
-        files = [folder] if folder.is_file() else sorted(folder.rglob("*.cu"))
-        for path in files:
-            for row in try_file(path, options.size, options.seconds):
-                rows.append(row)
-                print(row, file=options.table, flush=True)
-    ran = {(row.file, row.kernel) for row in rows if row.kernel and row.result != "fault"}
-    print(f"{len({row.file for row in rows})} files, {len(ran)} kernels launched to their end")
-    for result, number in Counter(row.result for row in rows).most_common():
-        print(f"{number:6} {result}")
-    return 1 if any(row.result in WRONG for row in rows) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,8 @@
 
 The arguments are made up (see `any_files.py`). The reference is the kernel's own source: g++
 compiles it with `tests/host/device_code.hpp`, and its threads run one after the other. So the
-reference depends neither on NVRTC nor on the simulator. Needs g++.
+reference depends neither on NVRTC nor on the simulator. Needs g++. A profile, which executes the
+machine code, and a trace must leave the same results as the plain run.
 
 Integers and bytes must be equal. Floats may differ by rounding: by 0.2 %, and by 2e-5 of the
 largest number of the array; bfloat16 by eight times as much. If arrays differ, the
@@ -433,6 +434,10 @@ def _compared(
         said = differences(outcome.arrays, wanted[0], (how.own or {}).get("tolerance", 2e-3))
         if sorted(outcome.printed.split()) != sorted(wanted[1].split()):  # threads have no order
             said = said or "the printed words differ"
+        for mode in () if said or of_addresses(kernel, given) else ("profile", "trace"):
+            other = any_files.outcome(kernel, mode, shape, how)
+            why = other.error or differences(other.arrays, outcome.arrays, 2e-3)
+            said = said or f"{mode}: {why}" * bool(why)
         if not said:
             by = "NumPy" if how.own and "reference" in how.own else "g++"
             return {"outcome": "right", "detail": "", "reference": by}
