@@ -95,6 +95,35 @@ LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "equal columns": lambda v: _repeated(v, v.ndim - 1),
 }
 ON_DEVICE = ["device", "part on the device"]
+# On a GPU also arrays of another library, in these layouts of NumPy.
+ON_GPU = [f"{layout} on the GPU" for layout in OUT_LAYOUTS if layout != "unaligned"]
+
+
+class GpuView:
+    """An array of another library on the GPU, in the layout of a NumPy array."""
+
+    def __init__(self, array: Array, whole: Array) -> None:
+        content = np.frombuffer(whole.tobytes("A") or b"\0", np.uint8)
+        self.shape, self.dtype = array.shape, array.dtype
+        self.contiguous = array.flags.c_contiguous
+        self.memory = coalesce.to_device(content, "cuda")
+        described = self.memory.__cuda_array_interface__
+        self.first = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        self.__cuda_array_interface__ = {
+            **described,
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "data": (described["data"][0] + self.first, False),
+        }
+
+    def get(self) -> Array:
+        """Return the array as a NumPy array."""
+        how = self.__cuda_array_interface__
+        view = np.ndarray(
+            how["shape"], how["typestr"], self.memory.get(), self.first, how["strides"]
+        )
+        return view.copy()
 
 
 def _laid_out(values: Array, layout: str, device: str) -> tuple[Any, Any]:
@@ -104,9 +133,12 @@ def _laid_out(values: Array, layout: str, device: str) -> tuple[Any, Any]:
         around = np.full((first, *values.shape[1:]), FILL, values.dtype)
         whole = coalesce.asarray(np.concatenate([around, values]), device=device)
         return whole[first:], whole
-    array = whole = LAYOUTS[layout](values.copy())
+    array = whole = LAYOUTS[layout.removesuffix(" on the GPU")](values.copy())
     while whole.base is not None:
         whole = whole.base
+    if layout in ON_GPU:
+        view = GpuView(array, whole)
+        return view, view.memory
     return array, whole
 
 
@@ -199,6 +231,9 @@ def call(number: int, device: str = "sim") -> Call:
         if not options["beta"] and draw.random() < 0.5:
             del arrays["c"]
     layouts = {name: draw.choice(_possible(LAYOUTS, array.dtype)) for name, array in arrays.items()}
+    numeric = all(array.dtype.kind != "V" for array in arrays.values())  # not bfloat16
+    if device == "cuda" and numeric and draw.random() < 0.5:
+        layouts = {name: draw.choice([*ON_DEVICE, *ON_GPU]) for name in arrays}
     out = draw.choice(["", "", "same", *_possible(OUT_LAYOUTS, types["out"])])
     check = device == "sim" and draw.random() < 0.25
     return Call(number, variant, arrays, layouts, out, types["out"], options, check)
@@ -236,7 +271,9 @@ def problem(call: Call, device: str = "sim") -> str:
     if call.out == "same":
         name = operation.arrays[0]
         first = passed[name]
-        writeable = not isinstance(first, np.ndarray) or first.flags.writeable
+        writeable = first.flags.writeable if isinstance(first, np.ndarray) else True
+        if isinstance(first, GpuView):  # `out` must be C-contiguous if it is a GPU array
+            writeable = first.contiguous
         if writeable and (first.shape, first.dtype) == (exact.shape, exact.dtype):
             out = name
     elif call.out:

@@ -1,29 +1,21 @@
 """Textures and surfaces that are passed to kernels on a GPU.
 
-Without a GPU, the last test runs this file in a process of its own, where the library that
-simulates the CUDA driver for whole programs takes the place of the driver.
+Without a GPU, the last test runs this file on the simulated driver.
 """
 
 import gc
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
+import simulated_driver
 import texture_cases
 
 import coalesce
 from coalesce._core import cuda
-from coalesce.compile import runtime_library
-from coalesce.launch import gpu_textures, module
+from coalesce.launch import gpu_textures
 
 Array = np.ndarray[Any, Any]
-DRIVER = runtime_library.library()
-SIMULATED = os.environ.get("COALESCE_CUDA_DRIVER") == str(DRIVER)
-if SIMULATED:  # this driver loads PTX only
-    module._image = lambda compiled, _device: compiled.ptx.encode()
 
 SOURCE = """
 template <class T> __global__ void fetch2(cudaTextureObject_t t, const float *p, T *y, int n) {
@@ -97,7 +89,9 @@ def test_launches_have_the_result_of_one_run(runs, stream, cooperative):
     record = k.launch(1, 8, *arguments, runs=runs, stream=stream, cooperative=cooperative)
     assert s.tolist() == [list(range(1, 9))]
     assert y.tolist() == list(range(100, 108))
-    assert runs is None or (record.runs >= 1 and (SIMULATED or record.kernel_ms > 0))
+    assert runs is None or (
+        record.runs >= 1 and (simulated_driver.SIMULATED or record.kernel_ms > 0)
+    )
 
 
 @pytest.mark.usefixtures("gpu")
@@ -148,7 +142,7 @@ def test_a_cuda_array_shares_no_memory():
 
 @pytest.mark.usefixtures("gpu")
 def test_too_large_textures_are_refused_by_name():
-    if SIMULATED:
+    if simulated_driver.SIMULATED:
         pytest.skip("the simulated driver has the limits of coalesce.texture")
     y = np.zeros(8, np.float32)
     points = np.zeros((2, 8), np.float32)
@@ -221,7 +215,7 @@ def test_a_launch_frees_its_memory_at_once():
 
 @pytest.mark.usefixtures("gpu")
 def test_many_launches_keep_the_memory_of_the_gpu():
-    if SIMULATED:
+    if simulated_driver.SIMULATED:
         pytest.skip("the simulated driver has no limit that this test could reach")
     big = np.zeros((4096, 4096, 4), np.float32)  # 256 MiB
     y, points = np.zeros((8, 4), np.float32), np.zeros((2, 8), np.float32)
@@ -249,11 +243,4 @@ def test_wrong_levels():
 
 @pytest.mark.usefixtures("on_simulator")
 def test_on_the_simulated_driver():
-    """Run this file on the simulated driver."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--device", "cuda"]
-    environment = {**os.environ, "COALESCE_CUDA_DRIVER": str(DRIVER)}
-    done = subprocess.run(
-        [*command, __file__], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "failed" not in done.stdout.splitlines()[-1]
+    simulated_driver.run_tests(__file__)

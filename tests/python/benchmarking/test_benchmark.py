@@ -4,15 +4,14 @@ import builtins
 import contextlib
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 import types
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import simulated_driver
 
 import coalesce
 from coalesce import cli
@@ -23,7 +22,6 @@ from coalesce.benchmarking import gpu as benchmark_gpu
 from coalesce.benchmarking import run as benchmark_run
 from coalesce.catalogue import reference
 from coalesce.common.dtypes import from_bfloat16, to_bfloat16
-from coalesce.compile import runtime_library
 from coalesce.timing import Timing
 
 
@@ -511,16 +509,13 @@ def test_bfloat16_is_rounded_and_read_back(random):
     assert from_bfloat16(to_bfloat16(halfway)).tolist() == [1, 1 + 2.0**-6]
 
 
-DRIVER = runtime_library.library()
 ON_THE_DRIVER = """
-import json, sys
+import json
 import numpy as np
 import coalesce
 from coalesce.benchmarking import clock, gpu_peers
 from coalesce.common.dtypes import to_bfloat16
-from coalesce.launch import module
 
-module._image = lambda compiled, _: compiled.ptx.encode()  # this driver loads only PTX
 clock.FLUSHED_BYTES = 1 << 20
 products = []
 
@@ -550,11 +545,7 @@ print(json.dumps({"found": [one.to_dict() for one in found], "products": product
 
 def test_on_the_simulated_driver():
     """Events, graphs and copies run on the driver that simulates whole programs."""
-    environment = {**os.environ, "COALESCE_CUDA_DRIVER": str(DRIVER)}
-    command = [sys.executable, "-c", ON_THE_DRIVER]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    data = json.loads(done.stdout)
+    data = json.loads(simulated_driver.run(ON_THE_DRIVER))
     products, copies, sums, in_float32, in_bfloat16 = data["found"]
     rows = {row["variant"]: row for row in products["rows"]}
     assert {name: row["repeats"] for name, row in rows.items()} == {
