@@ -9,25 +9,6 @@ NEIGHBOURS = """__global__ void neighbours(const float *x, float *y, int n) {
     int i = int(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < n) y[i] = x[i - 1] + x[i + 1];
 }"""
-SHIFT = """__global__ void shift(float *x) {
-    float value = x[threadIdx.x];
-    __syncthreads();
-    x[int(threadIdx.x) - 1] = value;
-}"""
-
-
-def test_the_whole_array_may_be_read(device):
-    x = np.arange(100, dtype=np.float32)
-    y = np.zeros(98, np.float32)
-    kernel = coalesce.Kernel(NEIGHBOURS, device=device)
-    kernel[1, 128](coalesce.pointer(x, 1), coalesce.pointer(y, 0), 98)
-    np.testing.assert_array_equal(y, x[:-2] + x[2:])
-
-
-def test_the_whole_array_may_be_written(device):
-    x = np.arange(66, dtype=np.float32)
-    coalesce.Kernel(SHIFT, device=device)[1, 64](coalesce.pointer(x, 2))
-    np.testing.assert_array_equal(x, [0, *range(2, 66), 65])
 
 
 def test_an_element_of_a_matrix(device):
@@ -37,60 +18,11 @@ def test_an_element_of_a_matrix(device):
     np.testing.assert_array_equal(y, x[2, :8] + x[2, 2:])
 
 
-def test_two_pointers_into_one_array(device):
-    """Each kernel reads one half of a work array and writes the other half."""
-    x = np.arange(20, dtype=np.float32)
-    before = x.copy()
-    kernel = coalesce.Kernel(NEIGHBOURS, device=device)
-    kernel[1, 32](coalesce.pointer(x, 1), coalesce.pointer(x, 10), 8)
-    np.testing.assert_array_equal(x[10:18], before[:8] + before[2:10])
-    np.testing.assert_array_equal(x[:10], before[:10])
-
-
-def test_a_timed_launch_keeps_the_result(device):
-    x = np.arange(66, dtype=np.float32)
-    record = coalesce.Kernel(SHIFT, device=device).launch(1, 64, coalesce.pointer(x, 2), runs=2)
-    assert record.kernel_ms > 0
-    np.testing.assert_array_equal(x, [0, *range(2, 66), 65])
-
-
 def test_outside_the_array_is_still_an_error():
     x = np.arange(98, dtype=np.float32)
     kernel = coalesce.Kernel(NEIGHBOURS, device="sim")
     with pytest.raises(coalesce.MemoryFault, match=r"before the start of `x`.*x\[-1\]|`x`"):
         kernel[1, 128](coalesce.pointer(x, 0), np.zeros(98, np.float32), 98)
-
-
-def test_a_profile_names_the_elements_of_the_array():
-    x, y = np.arange(100, dtype=np.float32), np.zeros(98, np.float32)
-    kernel = coalesce.Kernel(NEIGHBOURS, device="sim")
-    profile = kernel.profile(1, 128, coalesce.pointer(x, 1), y, 98)
-    assert profile.arrays[0].shape == (100,)
-    np.testing.assert_array_equal(y, x[:-2] + x[2:])
-
-
-def test_check_and_trace_know_the_whole_array():
-    x, y = np.arange(100, dtype=np.float32), np.zeros(98, np.float32)
-    kernel = coalesce.Kernel(NEIGHBOURS, device="sim")
-    arguments = coalesce.pointer(x, 1), y, 98
-    assert not kernel.check(1, 128, *arguments)
-    inside = coalesce.pointer(x[1:99], 0)
-    assert {finding.kind for finding in kernel.check(1, 128, inside, y, 98)} == {"out_of_bounds"}
-    trace = kernel.trace(1, 128, *arguments)
-    assert trace.arrays[0].shape == (100,)
-    with kernel.step(1, 128, *arguments) as stepping:
-        assert stepping.arrays["x"].shape == (100,)
-
-
-def test_blocks_in_other_processes_get_the_pointer():
-    from concurrent.futures import ThreadPoolExecutor
-
-    x, y = np.arange(1000, dtype=np.float32), np.zeros(998, np.float32)
-    kernel = coalesce.Kernel(NEIGHBOURS, device="sim")
-    arguments = coalesce.pointer(x, 1), y, 998
-    with ThreadPoolExecutor(2) as executor:
-        shared = kernel.profile(8, 128, *arguments, executor=executor)
-    assert shared.totals() == kernel.profile(8, 128, *arguments).totals()
 
 
 def test_pickled_pointers_point_to_the_same_element():

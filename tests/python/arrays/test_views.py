@@ -35,30 +35,36 @@ def refused(source, *arguments):
     return str(error.value)
 
 
-def test_the_base_of_a_view_may_be_read(device):
+@pytest.fixture(params=[lambda x, at: x[at:], coalesce.pointer], ids=["view", "pointer"])
+def part(request):
+    """Return a function that makes an argument that points to an element of an array."""
+    return request.param
+
+
+def test_the_base_of_a_view_may_be_read(part, device):
     x, y = np.arange(100, dtype=np.float32), np.zeros(98, np.float32)
-    kernel(NEIGHBOURS, device)[1, 128](x[1:99], y, 98)
+    kernel(NEIGHBOURS, device)[1, 128](part(x, 1), part(y, 0), 98)
     np.testing.assert_array_equal(y, x[:-2] + x[2:])
 
 
-def test_the_base_of_a_view_may_be_written(device):
+def test_the_base_of_a_view_may_be_written(part, device):
     x = np.arange(66, dtype=np.float32)
-    kernel(SHIFT, device)[1, 64](x[2:])
+    kernel(SHIFT, device)[1, 64](part(x, 2))
     np.testing.assert_array_equal(x, [0, *range(2, 66), 65])
 
 
-def test_a_timed_launch_keeps_the_result(device):
+def test_a_timed_launch_keeps_the_result(part, device):
     x = np.arange(66, dtype=np.float32)
-    record = kernel(SHIFT, device).launch(1, 64, x[2:], runs=2)
+    record = kernel(SHIFT, device).launch(1, 64, part(x, 2), runs=2)
     assert record.kernel_ms > 0
     np.testing.assert_array_equal(x, [0, *range(2, 66), 65])
 
 
-def test_two_views_of_one_array(device):
+def test_two_views_of_one_array(part, device):
     """Each kernel reads one half of a work array and writes the other half."""
     x = np.arange(20, dtype=np.float32)
     before = x.copy()
-    kernel(NEIGHBOURS, device)[1, 32](x[1:9], x[10:], 8)
+    kernel(NEIGHBOURS, device)[1, 32](part(x, 1), part(x, 10), 8)
     np.testing.assert_array_equal(x[10:18], before[:8] + before[2:10])
     np.testing.assert_array_equal(x[[*range(10), 18, 19]], before[[*range(10), 18, 19]])
 
@@ -298,14 +304,14 @@ def test_traces_distinguish_two_views_of_one_array():
     assert [trace.element(event, 0) for event in range(2)] == ["x[0]", "y[64]"]
 
 
-def test_blocks_in_other_processes_get_the_base():
+def test_blocks_in_other_processes_get_the_base(part):
     from concurrent.futures import ThreadPoolExecutor
 
     x, y = np.arange(1000, dtype=np.float32), np.zeros(998, np.float32)
     k = kernel(NEIGHBOURS)
     with ThreadPoolExecutor(2) as executor:
-        shared = k.profile(8, 128, x[1:999], y, 998, executor=executor)
-    assert shared.totals() == k.profile(8, 128, x[1:999], y, 998).totals()
+        shared = k.profile(8, 128, part(x, 1), y, 998, executor=executor)
+    assert shared.totals() == k.profile(8, 128, part(x, 1), y, 998).totals()
 
 
 def test_parts_of_device_arrays_are_written_in_place():
