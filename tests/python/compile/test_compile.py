@@ -126,24 +126,6 @@ def test_host_headers_have_replacements(header: str) -> None:
     compile_cuda(f"#include <{header}>\n" + SCALE)
 
 
-def test_names_from_nvcc_headers_are_available() -> None:
-    compile_cuda("""
-        #include <cstdio>
-        #include <cfloat>
-        #include <cmath>
-        extern "C" __global__ void k(double *x, uint32_t n, int64_t m) {
-            x[0] = INFINITY; x[1] = NAN; x[2] = FLT_MAX; x[3] = M_PI; x[4] = INT_MAX; x[5] = n + m;
-            x[6] = sqrt(x[0]); printf("%d", int(n)); assert(n > 0);
-        }""")
-
-
-def test_cudas_headers_are_found() -> None:
-    if not nvrtc.include_folders():
-        pytest.skip("CUDA's headers are not installed")
-    source = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_runtime.h>\n"
-    compile_cuda(source + 'extern "C" __global__ void k(__half *x) { x[0] = __float2half(1.f); }')
-
-
 @pytest.mark.parametrize(
     "headers",
     [
@@ -202,11 +184,6 @@ def test_integer_constants_have_their_types(first: str) -> None:
     if first and not nvrtc.include_folders():
         pytest.skip("CUDA's headers are not installed")
     assert compile_cuda(first + source).log == ""
-
-
-def test_the_standard_library_is_provided() -> None:
-    source = SCALE + "\nstatic_assert(std::is_same<int, int>::value);"
-    assert compile_cuda("#include <type_traits>\n" + source).log == ""
 
 
 def test_own_headers() -> None:

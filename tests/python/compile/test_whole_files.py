@@ -744,16 +744,6 @@ def test_constants_after_a_macro_without_a_semicolon() -> None:
     assert coalesce.Kernel(source, "apply").entry.startswith("_Z5applyI5Scale")
 
 
-def test_both_headers_of_integer_constants() -> None:
-    source = """
-    #include <cstdint>
-    #include <stdint.h>
-    __global__ void k(uint64_t* x) { *x = UINT64_C(7) + INT8_C(1); }"""
-    x = np.zeros(1, np.uint64)
-    coalesce.Kernel(source)[1, 1](x)
-    assert x[0] == 8
-
-
 def test_a_question_for_the_system() -> None:
     source = """
     #ifdef __linux__

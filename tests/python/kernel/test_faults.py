@@ -166,55 +166,6 @@ def test_barrier_in_a_branch():
     assert "(the first is thread (40, 0, 0) in block (0, 0, 0), lanes 8-31 of warp 1)" in message
 
 
-def test_barrier_that_some_of_those_left_miss():
-    """The barrier does not wait for threads that have exited, but it waits for the others."""
-    source = """__global__ void early(int *a, int n) {
-        if (threadIdx.x >= n) return;
-        if (threadIdx.x > 0) {
-            a[threadIdx.x] = 1;
-            __syncthreads();
-        }
-        a[threadIdx.x] += a[0];
-        __syncthreads();
-        a[threadIdx.x] += a[threadIdx.x ^ 1];
-    }"""
-    message = fault(source, np.zeros(64, np.int32), 60, block=64, error=BARRIER)
-    assert "59 threads wait at the barrier" in message
-    assert "4 threads have left the kernel" in message
-
-
-def test_two_barriers_of_one_warp():
-    source = """__global__ void both(int *a) {
-        int i = threadIdx.x;
-        if (i & 1) { a[i] = 1; __syncthreads(); a[i] += a[i ^ 1]; }
-        else { a[i] = 3; __syncthreads(); a[i] = a[i ^ 1] * 2; }
-    }"""
-    message = fault(source, np.zeros(32, np.int32), error=BARRIER)
-    assert message.count("16 threads wait at the barrier") == 2
-
-
-def test_a_barrier_that_all_reach_on_different_paths():
-    """The condition differs between warps but not within a warp. This is legal and must work."""
-    source = """__global__ void ways(int *a, int *b) {
-        int i = threadIdx.x;
-        if (i < 32) { a[i] = 1; __syncthreads(); } else { a[i] = 2; __syncthreads(); }
-        b[i] = a[i] + a[i ^ 32] * 10;
-    }"""
-    a, b = np.zeros((2, 64), np.int32)
-    kernel(source)[1, 64](a, b)
-    assert b.tolist() == [21] * 32 + [12] * 32
-
-
-def test_a_shuffle_that_lanes_miss():
-    source = """__global__ void miss(int *a) {
-        int x = 0;  // lanes that had left the kernel would not be missed
-        if (threadIdx.x < 16) x = __shfl_sync(~0u, a[threadIdx.x], 3);
-        a[threadIdx.x] = x;
-    }"""
-    message = fault(source, np.zeros(32, np.int32), error=coalesce.LaunchError)
-    assert "16 threads wait at the warp synchronisation" in message
-
-
 def test_instruction_limit():
     source = "__global__ void forever(volatile int *a) { while (a[0] == 0); a[1] = 1; }"
     message = fault(

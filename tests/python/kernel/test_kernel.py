@@ -13,7 +13,6 @@ import pytest
 
 import coalesce
 from coalesce import _core
-from coalesce.errors import LaunchError
 
 SOURCE = """
 extern "C" __global__ void scale(float *x, float factor, int n) {
@@ -83,15 +82,6 @@ def test_arrays_are_written_in_place(kernel) -> None:  # type: ignore[no-untyped
     assert x[999] == 999
 
 
-@pytest.mark.parametrize("grid", [(3,), (2, 3), (2, 3, 2)])
-@pytest.mark.parametrize("block", [(5,), (4, 3), (4, 3, 2), (32, 8)])
-def test_grids_and_blocks(kernel, grid, block) -> None:  # type: ignore[no-untyped-def]
-    out = np.full(np.prod(grid) * np.prod(block), -1, np.int32)
-    kernel("indices")[grid, block](out)
-    blocks, threads = np.divmod(np.arange(out.size), np.prod(block))
-    np.testing.assert_array_equal(out, blocks * 1000 + threads)
-
-
 @pytest.mark.parametrize("size", [64, 1024])
 def test_dynamic_shared_memory(kernel, size: int) -> None:  # type: ignore[no-untyped-def]
     x = np.arange(size, dtype=np.int32)
@@ -102,12 +92,6 @@ def test_dynamic_shared_memory(kernel, size: int) -> None:  # type: ignore[no-un
     np.testing.assert_array_equal(x, np.arange(size))
 
 
-def test_too_much_shared_memory(kernel) -> None:  # type: ignore[no-untyped-def]
-    x = np.zeros(32, np.int32)
-    with pytest.raises(LaunchError, match="300000"):
-        kernel("reverse")[1, 32, 300_000](x, x)
-
-
 def test_scalars_of_every_kind(kernel) -> None:  # type: ignore[no-untyped-def]
     out = np.zeros(11)
     kernel("kinds")[1, 1](
@@ -115,20 +99,6 @@ def test_scalars_of_every_kind(kernel) -> None:  # type: ignore[no-untyped-def]
     )
     expected = [1, -7, 200, -300, 60000, -70000, 4e9, -(2.0**40), 2.0**63, 0.5, 0.1]
     assert out.tolist() == expected
-
-
-def test_structures_by_value(kernel) -> None:  # type: ignore[no-untyped-def]
-    kind = np.dtype([("slope", "f8"), ("offset", "f4"), ("steps", "i4")])
-    out = np.zeros(8, np.float32)
-    kernel("line")[1, 8](out, np.array((0.5, 2, 6), kind)[()])
-    assert out.tolist() == [2, 2.5, 3, 3.5, 4, 4.5, 0, 0]
-
-
-def test_vectors(kernel) -> None:  # type: ignore[no-untyped-def]
-    v = np.arange(32, dtype=np.float32).reshape(8, 4)
-    out = np.zeros(8, np.float32)
-    kernel("sum4")[1, 8](v, out)
-    np.testing.assert_array_equal(out, v.sum(axis=1))
 
 
 @pytest.mark.parametrize("layout", ["strided", "reversed", "fortran", "column"])
@@ -167,11 +137,6 @@ def test_aliased_arguments_stay_aliased(kernel) -> None:  # type: ignore[no-unty
     assert y[15:].tolist() == [0] * 5
 
 
-def test_no_arguments_and_no_elements(kernel) -> None:  # type: ignore[no-untyped-def]
-    kernel("nothing")[1, 1]()
-    kernel("scale")[1, 32](np.zeros((0, 4), np.float32), 1.0, 0)
-
-
 def test_large_arrays(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
     size = 40_000_003 if device == "cuda" else 300_007
     x = np.ones(size, np.float32)
@@ -197,15 +162,6 @@ def test_ptx_text_is_used_unchanged(kernel, device: str) -> None:  # type: ignor
     again[1, 32](x, 4.0, 5)
     assert x.tolist() == [4] * 5
     assert again.signature.parameters[0].name == "arg0"
-
-
-@pytest.mark.usefixtures("kernel")
-def test_options_and_headers(device: str) -> None:
-    source = '#include "n.h"\nextern "C" __global__ void k(int *x) { x[0] = N + M; }'
-    k = coalesce.Kernel(source, device=device, options=["-DM=2"], headers={"n.h": "#define N 40"})
-    x = np.zeros(1, np.int32)
-    k[1, 1](x)
-    assert x[0] == 42
 
 
 def test_a_timed_launch_leaves_the_result_of_one_launch(kernel, device: str) -> None:  # type: ignore[no-untyped-def]
@@ -355,20 +311,6 @@ except coalesce.LaunchError as error:
     print("new process" if "Start a new process" in str(error) else error)
 scale.launch(1, 32, x, 2.0, 4, device="sim")
 """
-
-
-@pytest.mark.skipif(not hasattr(_core, "sim"), reason="this build has no simulator")
-def test_an_instruction_limit_stops_the_simulator() -> None:
-    source = 'extern "C" __global__ void forever(volatile int *x) { while (x[0] == 0) {} }'
-    k = coalesce.Kernel(source, device="sim", instruction_limit=100_000)
-    with pytest.raises(LaunchError):
-        k[1, 32](np.zeros(1, np.int32))
-
-
-def test_arguments_have_no_names() -> None:
-    kernel = coalesce.Kernel("__global__ void k(int *x, int n) { *x = n; }", device="sim")
-    with pytest.raises(TypeError, match=r"k\(int \*x, int n\) .* in this order, without `n=`"):
-        kernel[1, 1](np.zeros(1, np.int32), n=3)
 
 
 def test_a_launch_from_a_signal_handler_of_a_launch():

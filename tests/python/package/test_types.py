@@ -9,7 +9,6 @@ import pytest
 
 import coalesce
 from coalesce.compile import nvrtc
-from coalesce.cxx import signature
 from coalesce.cxx.declarations import parameters_of
 from coalesce.cxx.variables import shared_arrays
 from coalesce.launch.module import Module
@@ -352,17 +351,6 @@ def test_unbalanced_parentheses_in_code_that_is_left_out() -> None:
     parameters = parameters_of(source, "k", 2)
     assert parameters is not None
     assert [p.spelled for p in parameters] == ["float *", "int"]
-
-
-def test_types_that_the_ptx_contradicts_are_ignored() -> None:
-    pointer, integer = (
-        signature.PtxParameter("u64", 8, 8, False),
-        signature.PtxParameter("u32", 4, 4, False),
-    )
-    kernel_signature = signature.signature_of(
-        "_Z1kfPf", [pointer, integer], "__global__ void k(float, float*)"
-    )
-    assert [p.kind for p in kernel_signature.parameters] == ["word", "scalar"]
 
 
 def test_the_compiler_is_asked_once_for_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,22 +99,6 @@ class TestSweep:
         with pytest.raises(ValueError, match="`ax` must be 2 Axes, one for each panel; got 1"):
             plots.sweep(Sweep.run("stride", [1], device="sim"), ax=given[0])
 
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("strides",), "`pattern` must be one of 'stride', 'offset', 'vector'; got 'strides'"),
-            (("stride", []), "`values` must contain at least one number"),
-            (("stride", [0]), "`stride` must be at least 1"),
-        ],
-    )
-    def test_bad_input_is_named(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            Sweep.run(*arguments)
-
-    def test_bad_itemsize(self):
-        with pytest.raises(ValueError, match="`itemsize` must be 1, 2, 4, 8 or 16; got 3"):
-            Sweep.run("stride", itemsize=3)
-
     def test_on_a_gpu(self, device, monkeypatch):
         if device != "cuda":
             pytest.skip("needs --device cuda")
@@ -286,10 +270,6 @@ class TestRoofline:
     def test_bad_input_is_named(self, kernels, options, message):
         with pytest.raises(ValueError, match=message):
             plots.roofline(kernels, **{"peak_gflops": 1.0, "peak_gbps": 1.0, **options})
-
-    def test_work_is_positive(self):
-        with pytest.raises(ValueError, match="`ms` must be a positive number; got 0"):
-            Work(1, 1, 0)
 
 
 @pytest.mark.parametrize("theme", [None, "light", "dark", "transparent"])

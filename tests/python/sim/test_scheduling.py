@@ -15,18 +15,6 @@ def kernel(source, device):
     return coalesce.Kernel(source, device=device, instruction_limit=500_000_000)
 
 
-def test_lanes_spin_on_a_lock_a_neighbour_holds(device):
-    source = """__global__ void locked(int *lock, int *count) {
-        while (atomicCAS(lock, 0, 1) != 0);
-        *(volatile int *)count += 1;
-        __threadfence();
-        atomicExch(lock, 0);
-    }"""
-    lock, count = np.zeros((2, 1), np.int32)
-    kernel(source, device)[4, 64](lock, count)
-    assert count[0] == 256
-
-
 def test_a_warp_waits_for_another(device):
     source = """__global__ void hand_over(int *out) {
         __shared__ volatile int ready, value;
@@ -113,18 +101,6 @@ def test_named_barriers_of_some_warps(device):
     kernel(source, device)[1, 96](out)
     t = np.arange(96)
     np.testing.assert_array_equal(out, np.where(t < 64, t ^ 32, -t))
-
-
-def test_barrier_that_reduces(device):
-    source = """__global__ void vote(const int *a, int *out) {
-        int t = threadIdx.x;
-        out[t] = __syncthreads_count(a[t] > 0) * 100 + __syncthreads_and(a[t] >= 0) * 10
-               + __syncthreads_or(a[t] > 5);
-    }"""
-    a = (np.arange(80) % 7).astype(np.int32)
-    out = np.zeros(80, np.int32)
-    kernel(source, device)[1, 80](a, out)
-    assert (out == (a > 0).sum() * 100 + 10 + 1).all()
 
 
 PINNED = """

@@ -65,28 +65,6 @@ def test_clocks_go_forward(device):
     assert out[1].all()
 
 
-def test_traps_and_assertions(on_simulator):
-    source = """
-    #include <assert.h>
-    extern "C" __global__ void k(const int *x, int n) {
-        int i = threadIdx.x;
-        assert(x[i] < n && "too large");
-        if (x[i] == -1) __trap();
-    }"""
-    x = np.arange(32, dtype=np.int32)
-    run(on_simulator, source, x, 32)
-    with pytest.raises(coalesce.LaunchError) as caught:
-        run(on_simulator, source, x, 20)
-    text = str(caught.value)
-    assert 'x[i] < n && "too large"' in text
-    assert "thread (20, 0, 0)" in text
-    assert "line 5" in text
-    assert "and 11 other threads of its warp" in text
-    x[7] = -1
-    with pytest.raises(coalesce.LaunchError, match=r"(?s)trap.*line 6.*thread \(7, 0, 0\)"):
-        run(on_simulator, source, x, 32)
-
-
 def test_launch_bounds_are_kept(on_simulator):
     source = 'extern "C" __global__ void __launch_bounds__(64) k(int *x) { x[threadIdx.x] = 1; }'
     x = np.zeros(128, np.int32)

@@ -87,27 +87,6 @@ def test_a_lock_that_is_held_in_any_warp(device, threads):
     assert total == threads * (threads - 1) // 2
 
 
-def test_block_wide_counts(device):
-    out = np.zeros((3, 100), np.int32)
-    run(
-        device,
-        """
-        extern "C" __global__ void k(int *out) {
-            int i = threadIdx.x;
-            out[i] = __syncthreads_count(i % 3 == 0);
-            out[100 + i] = __syncthreads_and(i < 100) + 2 * __syncthreads_and(i < 99);
-            out[200 + i] = __syncthreads_or(i == 77) + 2 * __syncthreads_or(i > 100);
-        }""",
-        out,
-        block=100,
-    )
-    np.testing.assert_array_equal(out[0], 34)
-    np.testing.assert_array_equal(out[1] != 0, True)
-    assert (out[1] % 2 == 1).all() or (out[1] > 0).all()
-    assert ((out[1] & 2) == 0).all()
-    assert (out[2] != 0).all()
-
-
 def test_barriers_do_not_wait_for_exited_threads(device):
     """Since compute capability 7.0, a barrier waits only for threads that have not exited."""
     out = np.zeros((3, 96), np.int32)

@@ -356,20 +356,6 @@ def test_a_fault_leaves_the_stepper_at_its_line():
         stepper.step()
 
 
-def test_a_barrier_that_some_threads_miss():
-    source = """extern "C" __global__ void k(int *x) {
-        if (threadIdx.x < 40) __syncthreads();
-        x[threadIdx.x] = 2;
-        __syncthreads();
-        x[threadIdx.x] += x[threadIdx.x ^ 1];
-    }"""
-    stepper = coalesce.Kernel(source).step(1, 64, np.zeros(64, np.int32))
-    with pytest.raises(coalesce.LaunchError, match="reached by only some threads of the block"):
-        for _ in stepper:
-            pass
-    assert [p.state for p in stepper.warps] == ["barrier", "barrier"]
-
-
 def test_only_the_block_runs():
     source = """__device__ int total = 5;
     extern "C" __global__ void k(int *x) { x[blockIdx.x] = atomicAdd(&total, 1); }"""
@@ -391,33 +377,6 @@ def test_a_block_that_waits_for_another():
     stepper = kernel.step(2, 32, np.zeros(1, np.int32), of_block=1)
     with pytest.raises(coalesce.LaunchError, match="stopped after the limit"):
         stepper.finish()
-
-
-def test_threads_that_spin_do_not_keep_others_from_running():
-    source = """extern "C" __global__ void k(int *x) {
-        __shared__ volatile int lock;
-        if (threadIdx.x == 0) lock = 0;
-        __syncthreads();
-        while (atomicCAS((int *)&lock, 0, 1) != 0) {}
-        x[0] = x[0] + 1;
-        __threadfence_block();
-        atomicExch((int *)&lock, 0);
-    }"""
-    stepper = coalesce.Kernel(source).step(1, 64, np.zeros(1, np.int32))
-    stepper.finish()
-    assert stepper.arrays["x"][0] == 64
-
-
-def test_calls_and_local_memory():
-    source = """__device__ __noinline__ int twice(int v) { return 2 * v; }
-    extern "C" __global__ void k(int *x) {
-        x[threadIdx.x] = twice(x[threadIdx.x]) + 1;
-    }"""
-    x = np.arange(32, dtype=np.int32)
-    stepper = coalesce.Kernel(source).step(1, 32, x)
-    lines = {step.line for step in stepper}
-    assert {1, 3} <= lines
-    np.testing.assert_array_equal(stepper.arrays["x"], 2 * x + 1)
 
 
 def test_printf(capfd):
