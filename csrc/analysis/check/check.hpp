@@ -137,7 +137,10 @@ class CheckObserver {
 
   private:
     struct BlockState;
-    struct Place;  // describes the access that is being checked, and its granule (check_state.hpp)
+    struct Place;  // describes the access that is being checked, and its granule (state.hpp)
+    struct Piece;  // granules that a warp accesses together (state.hpp)
+    // The answer to a question about several granules.
+    enum class Answer : uint8_t { no, yes, differs };
 
     static BlockState& state(const sim::Warp& w);
 
@@ -166,8 +169,26 @@ class CheckObserver {
     // Notes partial sums in shared memory that no thread of the block has read.
     void note_lost_sums(const sim::Block& block);
 
-    static bool is_known(const Place& at, const Cell& cell, uint32_t other);
-    void read(const Place& at, Cell& cell, uint32_t other);
+    // Most accesses are to whole rows, and are correct. These functions check such accesses: one
+    // test for all granules that have the same cell. Granules that may have a mistake are left to
+    // the functions for single granules.
+    template <bool shared>
+    [[nodiscard]] bool check_rows(Place& at, sim::LaneMask lanes, bool reads);
+    template <bool shared>
+    void check_piece(Place& at, const Piece& piece, bool reads);
+    [[nodiscard]] Row& row(const Place& at, uint64_t number);
+    // `granules` are granules of a row with the same cell.
+    static Answer ordered(const Place& at, const Stamp& then, uint32_t lane_then, uint32_t lane,
+                          sim::LaneMask granules);
+    static Answer is_known(const Place& at, const Cell& cell, sim::LaneMask granules);
+    [[nodiscard]] bool is_correct_read(const Place& at, const Cell& cell,
+                                       sim::LaneMask granules) const;
+    static bool is_correct_write(const Place& at, const Cell& cell, sim::LaneMask granules);
+    // Keeps a read in a cell. Returns false if this has different results for the granules.
+    static bool keep_read(const Place& at, Cell& cell, sim::LaneMask granules);
+
+    void check_cell(Place& at, Cell& cell, bool reads);
+    void read(const Place& at, Cell& cell);
     void write(const Place& at, Cell& cell);
     void read_strong(const Place& at, Cell& cell);
     void write_strong(const Place& at, Cell& cell);
@@ -178,7 +199,6 @@ class CheckObserver {
     [[nodiscard]] bool is_padding(const Place& at) const;
     static void initialise(const Place& at, Cell& cell);
     void check_proxy(const Place& at, const Cell& cell);
-    void keep_read(const Place& at, Cell& cell, uint32_t other);
     Location& location(const Place& at);
 
     // Compares a plain access with the strong accesses before it.
@@ -193,6 +213,11 @@ class CheckObserver {
     void uninitialized(const sim::Warp& w, const UnwrittenRegisters::Use& use);
     void outside_view(const Place& at, uint64_t first);
     void stale(const Place& at, const Stamp& then);
+    [[nodiscard]] bool has_alias(uint32_t pc) const {
+        return !alias_of_.empty() && alias_of_[pc] > 0;
+    }
+    // Returns true if the access was through another name of the memory than this one.
+    [[nodiscard]] bool is_alias(const Place& at, const Stamp& then) const;
     // Reports an access through a name of the memory if another access was through another name.
     void check_alias(const Place& at, const Cell& cell);
     void alias(const Place& at, const Stamp& then, uint32_t lane_then);
@@ -240,6 +265,8 @@ class CheckObserver {
     uint64_t faults_ = 0;
     std::optional<Fault> first_fault_;
     bool has_barriers_ = false;
+    // More must be known about a write to shared memory than that it was before a barrier.
+    bool needs_writes_ = false;
     bool updates_shared_ = false;  // the kernel updates elements in shared memory; see updates()
     std::map<std::pair<uint32_t, uint32_t>, bool> behind_;  // results of is_behind
 };

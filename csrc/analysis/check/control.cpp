@@ -223,10 +223,10 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
 bool CheckObserver::ended_behind(const sim::Block& block, uint32_t barrier_pc) {
     const BlockState& b = *static_cast<BlockState*>(block.observed);
     for (uint32_t thread = 0; thread < block.threads; ++thread) {
-        const uint32_t last = b.last_op[thread];
-        if (last == sim::no_op ||
-            sim::has_lane(block.warps[thread / sim::warp_size].live, int(thread % sim::warp_size)))
-            continue;
+        const uint32_t warp = thread / sim::warp_size;
+        const int lane = int(thread % sim::warp_size);
+        const uint32_t last = b.last_op[warp].of(lane);
+        if (last == sim::no_op || sim::has_lane(block.warps[warp].live, lane)) continue;
         const auto [known, fresh] = behind_.try_emplace({last, barrier_pc}, false);
         if (fresh) known->second = is_behind(last, barrier_pc);
         if (known->second) return true;

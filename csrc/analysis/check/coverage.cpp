@@ -52,13 +52,22 @@ void CheckObserver::note_coverage() {
         const sim::Buffer& b = global_.memory().buffers()[n];
         const uint64_t granules = b.bytes >> global_bits_;
         if (b.variable || b.parts.size() > 1 || b.has_gaps || granules == 0) continue;
-        const auto state = [&](uint64_t g) {  // 0: not accessed, 1: read, 2: written
-            const Cell* const c = global_.find(n, g);
-            if (!c) return 0;
-            return c->write.time || c->is(Cell::has_strong) ? 2 : c->read[0].time ? 1 : 0;
+        uint64_t row = UINT64_MAX;
+        sim::LaneMask row_written = 0, row_read = 0;  // granules of this row
+        const auto state = [&](uint64_t g) {          // 0: not accessed, 1: read, 2: written
+            if (g / Row::size != row) {
+                row = g / Row::size;
+                const Row* const r = global_.find(n, row);
+                row_written = !r ? 0 : r->where([](const Cell& c) {
+                    return c.write.time || c.is(Cell::has_strong);
+                });
+                row_read = !r ? 0 : r->where([](const Cell& c) { return c.read[0].time > 0; });
+            }
+            const int i = int(g % Row::size);
+            return sim::has_lane(row_written, i) ? 2 : sim::has_lane(row_read, i) ? 1 : 0;
         };
-        const Cell* const first = global_.find(n, 0);
-        if (!first || first->write.time == 0) continue;
+        const Cell first = global_.cell(n, 0);
+        if (first.write.time == 0) continue;
         uint64_t run = 0, period = 0, last = 0, written = 0;
         while (run < granules && state(run) == 2) ++run;
         period = run;
@@ -72,7 +81,7 @@ void CheckObserver::note_coverage() {
         }
         regular = regular && (last + 1) % period == run % period;
         const uint64_t item =
-            b.item_bytes ? b.item_bytes : program_.instructions[first->write.pc].bytes;
+            b.item_bytes ? b.item_bytes : program_.instructions[first.write.pc].bytes;
         const uint64_t unit = item >> global_bits_;  // granules per element
         if (!regular || unit == 0 || run % unit || period % unit || granules % unit) continue;
         const uint64_t all = granules / unit, missing = all - written / unit;
@@ -83,7 +92,7 @@ void CheckObserver::note_coverage() {
         // A thread that adds up many elements writes one, and so does a block.
         const bool one_each = elements == launch_.grid.count() * threads && !most;
         if (!meant || one_each || (threads > 1 && elements == launch_.grid.count())) continue;
-        const Stamp& end = global_.find(n, last)->write;
+        const Stamp end = global_.cell(n, last).write;
         Finding f;
         f.kind = FindingKind::coverage;
         f.severity = Severity::note;
@@ -99,7 +108,7 @@ void CheckObserver::note_coverage() {
             "the launch has " + product(launch_.grid, launch_.block) +
             " threads: do they cover the array? For n elements, round up the number of blocks: "
             "(n + block - 1) / block");
-        f.first = actor("write", end, end.lane);
+        f.first = actor("write", end, end.lane_at(last % Row::size));
         notes_.add(std::move(f));
     }
 }
@@ -136,7 +145,7 @@ void CheckObserver::note_lost_sums(const sim::Block& block) {
                 "a sum by halves loses elements if its number of threads is no power of two; this "
                 "block has " +
                 std::to_string(block.threads));
-            f->first = actor("write", c.write, c.write.lane);
+            f->first = actor("write", c.write, c.write.lane_at((begin + i * unit) % Row::size));
         }
     }
 }

@@ -43,21 +43,34 @@
 namespace coalesce::analysis {
 
 // An access in shadow memory: its thread, instruction and time. Time 0 means that there is no
-// access.
+// access. One stamp may stand for the accesses to several granules of a row (shadow.hpp), if only
+// their lanes differ: then the lane of granule i is `lane` + (i >> `shift`).
 struct Stamp {
     uint32_t block : 27 = 0;  // the number of the block, from 1 on
     // For a read, another lane that read the same granule. For a write, a set of flags.
     uint32_t extra : 5 = 0;
-    uint32_t time = 0;
+    uint32_t time : 29 = 0;
+    uint32_t shift : 3 = 0;
     uint32_t pc : 20 = 0;
     uint32_t warp : 5 = 0;
     uint32_t lane : 5 = 0;
     // One bit per ThreadScope: set if the thread took a lock before the access and executed no
     // fence of this scope in between; see BlockOrder::unfenced().
     uint32_t unfenced : 2 = 0;
+
+    // The value of `shift` if one lane accessed all the granules.
+    static constexpr uint32_t one_lane = 5;
+    [[nodiscard]] uint32_t lane_at(uint32_t granule) const {
+        return (lane + (granule >> shift)) % 32;
+    }
+    [[nodiscard]] uint32_t extra_at(uint32_t granule) const {
+        return (extra + (granule >> shift)) % 32;
+    }
 };
+static_assert(sizeof(Stamp) == 12);
 inline constexpr uint64_t max_blocks = (1u << 27) - 2;
 inline constexpr uint64_t max_instructions = 1u << 20;
+inline constexpr uint32_t max_time = (1u << 29) - 1;
 
 using sim::ThreadScope;
 
@@ -95,6 +108,14 @@ class BlockOrder {
     [[nodiscard]] bool before_barrier(const Stamp& then) const {
         return then.block == block_ && then.time <= floor_;
     }
+    // Returns true if all lanes of the warp have synchronized with each other after the access.
+    [[nodiscard]] bool before_sync_of_warp(const Stamp& then, uint32_t warp) const {
+        return then.block == block_ && then.warp == warp && then.time <= warps_[warp].floor;
+    }
+    // Returns true if some lanes of the warp have synchronized without the others.
+    [[nodiscard]] bool has_pairs(uint32_t warp) const { return warps_[warp].pairs != nullptr; }
+    // Returns the time of the last barrier of the block.
+    [[nodiscard]] uint32_t floor() const { return floor_; }
     // Returns true if the block has used fences or flags, which may order more than barriers do.
     [[nodiscard]] bool has_flags() const { return known_ || !threads_.empty(); }
     // Returns true if lanes that run in lockstep would order the access.

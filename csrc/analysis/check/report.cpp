@@ -381,7 +381,7 @@ void CheckObserver::stale(const Place& at, const Stamp& then) {
     f->details.push_back(
         "the compiler treats the array as read-only (const __restrict__ or "
         "__ldg), so the cache may return an old value");
-    f->first = actor(sim::verb(instructions_[then.pc].access), then, then.lane);
+    f->first = actor(sim::verb(instructions_[then.pc].access), then, at.lane_of(then));
     f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 
@@ -461,7 +461,7 @@ void CheckObserver::unfenced(const Place& at, const Stamp& then) {
     f->details.push_back(
         "the asynchronous proxy may read an old value: put fence.proxy.async after the write, "
         "before the barrier");
-    f->first = actor(sim::verb(instructions_[then.pc].access), then, then.lane);
+    f->first = actor(sim::verb(instructions_[then.pc].access), then, at.lane_of(then));
     f->second = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 

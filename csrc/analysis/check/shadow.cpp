@@ -1,15 +1,105 @@
 #include "analysis/check/shadow.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace coalesce::analysis {
 
-void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared) {
+using sim::LaneMask;
+
+void Row::reserve(uint32_t cells) {
+    if (reserved_ >= cells) return;
+    auto more = std::make_unique_for_overwrite<Cell[]>(cells);
+    if (count_ > 1) std::copy_n(others_.get(), count_ - 1, more.get());
+    others_ = std::move(more);
+    reserved_ = uint8_t(cells);
+}
+
+void Row::split() {
+    Cell cells[size];
+    for (uint32_t i = 0; i < size; ++i) cells[i] = at(i);
+    reserve(size);
+    std::copy_n(cells, size, others_.get());
+    count_ = size;
+}
+
+Cell& Row::own(uint32_t granule) {
+    const uint32_t n = number_at(granule);
+    const LaneMask bit = 1u << granule;
+    if (granules(n) == bit) return cell(n);
+    if (count_ == most) {
+        split();
+        return cell(granule);
+    }
+    reserve(most - 1);
+    granules_[n] &= ~bit;
+    granules_[count_] = bit;
+    cell(count_) = cell(n);
+    return cell(count_++);
+}
+
+void Row::assign(LaneMask granules, const Cell& c) {
+    if (granules == sim::all_lanes) {
+        count_ = 1;
+        first_ = c;
+        granules_[0] = granules;
+        return;
+    }
+    if (count_ <= most) {
+        // Removes the granules from their cells, and finds a cell that is equal to the new one.
+        uint32_t left = 0, same = most;
+        for (uint32_t n = 0; n < count_; ++n) {
+            const LaneMask rest = granules_[n] & ~granules;
+            const bool is_equal = same == most && equal(cell(n), c);
+            if (!rest && !is_equal) continue;
+            if (is_equal) same = left;
+            if (left != n) cell(left) = cell(n);
+            granules_[left++] = rest;
+        }
+        if (same == most && left < most) {
+            same = left++;
+            if (same > 0) reserve(most - 1);
+            granules_[same] = 0;
+            cell(same) = c;
+        }
+        if (same < most) {
+            count_ = uint8_t(left);
+            granules_[same] |= granules;
+            return;
+        }
+        // No cell was removed, so the row can still be split.
+        granules_[0] |= granules;
+        split();
+    }
+    sim::for_each_lane(granules, [&](int i) { others_[size_t(i)] = c; });
+}
+
+void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared,
+                         bool needs_writes) {
     block_ = block;
     is_shared_ = is_shared;
-    if (is_shared) cells_.clear();
-    cells_.resize((bytes + (1u << granule_bits) - 1) >> granule_bits);
-    locations_.clear();
+    needs_writes_ = needs_writes;
+    if (is_shared) rows_.clear();
+    const uint64_t row_bytes = uint64_t{Row::size} << granule_bits;
+    const uint64_t rows = (bytes + row_bytes - 1) / row_bytes;
+    rows_.resize(rows);
+    for (const uint64_t granule : with_location_) location_at_[granule] = 0;
+    with_location_.clear();
+    location_at_.resize(rows * Row::size);
+}
+
+void SharedShadow::forget_order(BlockRow& r) const {
+    r.row.change_all([&](const Cell& c) {
+        const auto forgotten = [&](const Stamp& s) {
+            Stamp some;
+            if (s.time > 0) some.block = block_, some.time = 1;
+            return some;
+        };
+        Cell result{needs_writes_ ? c.write : forgotten(c.write),
+                    {forgotten(c.read[0]), forgotten(c.read[1])}};
+        result.write.extra = c.write.extra;
+        return result;
+    });
 }
 
 GlobalShadow::GlobalShadow(const sim::AddressSpace& memory, uint32_t granule_bits)
@@ -19,9 +109,8 @@ GlobalShadow::GlobalShadow(const sim::AddressSpace& memory, uint32_t granule_bit
 
 void GlobalShadow::add_buffers() {
     for (size_t n = pages_.size(); n < memory_.buffers().size(); ++n) {
-        const uint64_t cells =
-            (memory_.buffers()[n].bytes + (1u << granule_bits_) - 1) >> granule_bits_;
-        pages_.emplace_back((cells + page_cells - 1) / page_cells);
+        const uint64_t page_bytes = page_rows * Row::size << granule_bits_;
+        pages_.emplace_back((memory_.buffers()[n].bytes + page_bytes - 1) / page_bytes);
     }
 }
 
@@ -36,24 +125,34 @@ uint32_t GlobalShadow::buffer_of(uint64_t address) const {
 Touched GlobalShadow::touched() const {
     Touched all;
     const uint64_t bytes = uint64_t{1} << granule_bits_;
-    const auto add = [&](Touched::Ranges& ranges, uint64_t address) {
+    const auto add = [&](Touched::Ranges& ranges, uint64_t address, uint64_t granules = 1) {
         if (!ranges.empty() && ranges.back().second == address)
-            ranges.back().second += bytes;
+            ranges.back().second += granules * bytes;
         else
-            ranges.emplace_back(address, address + bytes);
+            ranges.emplace_back(address, address + granules * bytes);
+    };
+    const auto add_all = [&](Touched::Ranges& ranges, uint64_t start, LaneMask granules) {
+        while (granules) {
+            const int first = std::countr_zero(granules);
+            const int count = std::countr_one(granules >> first);
+            add(ranges, start + uint64_t(first) * bytes, uint64_t(count));
+            granules &= count == sim::warp_size ? 0 : ~(((1u << count) - 1) << first);
+        }
     };
     for (size_t n = 0; n < pages_.size(); ++n) {
-        const uint64_t start = memory_.buffers()[n].address;
         for (size_t p = 0; p < pages_[n].size(); ++p) {
-            const Cell* const cells = pages_[n][p].get();
-            for (uint64_t i = 0; cells && i < page_cells; ++i) {
-                const uint64_t address = start + ((p * page_cells + i) << granule_bits_);
+            const Row* const rows = pages_[n][p].get();
+            for (uint64_t i = 0; rows && i < page_rows; ++i) {
+                const uint64_t start = memory_.buffers()[n].address +
+                                       ((p * page_rows + i) * Row::size << granule_bits_);
+                const LaneMask written =
+                    rows[i].where([](const Cell& c) { return c.write.time > 0; });
                 // A plain read beside atomics may belong to a loop with compare-and-swap. So it is
                 // left out.
-                if (cells[i].write.time)
-                    add(all.written, address);
-                else if (cells[i].read[0].time && !cells[i].is(Cell::has_strong))
-                    add(all.read, address);
+                const LaneMask read = rows[i].where(
+                    [](const Cell& c) { return c.read[0].time > 0 && !c.is(Cell::has_strong); });
+                add_all(all.written, start, written);
+                add_all(all.read, start, read & ~written);
             }
         }
     }

@@ -14,11 +14,16 @@
 // volatile accesses are rare. They are in a separate table, together with the accesses that the
 // writers of the location made visible (order.hpp).
 //
-// A cell has 36 bytes. Cells of global memory are allocated on first use, 1024 at a time. The
-// shadow memory of an array with 4-byte elements is up to nine times as large as the array.
+// 32 neighbouring granules are a row. A warp usually accesses whole rows, lane i the granule i of
+// the row. Then the cells of the row differ only in their lanes, and the row stores one cell for
+// all of them (Stamp::shift). So one test suffices for all lanes, and the shadow memory is smaller
+// than the memory. A row stores up to four different cells. If there are more, it stores 32. Rows
+// of global memory are allocated on first use, 32 at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -38,6 +43,79 @@ struct Cell {
     void mark(Flag flag) { write.extra |= flag; }
 };
 static_assert(sizeof(Cell) == 36);
+
+// The cells of 32 neighbouring granules. Granules with equal cells share one cell.
+class Row {
+  public:
+    static constexpr uint32_t size = 32;
+
+    // Returns the number of the cell that a granule has.
+    [[nodiscard]] uint32_t number_at(uint32_t granule) const {
+        if (count_ > most) return granule;
+        uint32_t n = 0;
+        while (!sim::has_lane(granules_[n], int(granule))) ++n;
+        return n;
+    }
+    // Returns the granules that have the cell with this number.
+    [[nodiscard]] sim::LaneMask granules(uint32_t n) const {
+        return count_ > most ? 1u << n : granules_[n];
+    }
+    [[nodiscard]] const Cell& cell(uint32_t n) const {
+        return count_ > most ? others_[n] : n == 0 ? first_ : others_[n - 1];
+    }
+    [[nodiscard]] Cell& cell(uint32_t n) {
+        return const_cast<Cell&>(static_cast<const Row&>(*this).cell(n));
+    }
+    [[nodiscard]] const Cell& at(uint32_t granule) const { return cell(number_at(granule)); }
+    // Gives the granule a cell of its own, which can be changed.
+    [[nodiscard]] Cell& own(uint32_t granule);
+    // Gives these granules this cell.
+    void assign(sim::LaneMask granules, const Cell& cell);
+    // Replaces each cell by changed(cell). Then granules with equal cells share one cell again.
+    template <class F>
+    void change_all(F&& changed) {
+        Cell kept[most];
+        sim::LaneMask masks[most] = {};
+        uint32_t found = 0;
+        for (uint32_t n = 0; n < count_; ++n) {
+            const Cell c = changed(cell(n));
+            uint32_t same = 0;
+            while (same < found && !equal(kept[same], c)) ++same;
+            if (same == most) {
+                for (uint32_t i = 0; i < count_; ++i) cell(i) = changed(cell(i));
+                return;
+            }
+            if (same == found) kept[found++] = c;
+            masks[same] |= granules(n);
+        }
+        if (found > 1) reserve(most - 1);
+        count_ = uint8_t(found);
+        for (uint32_t n = 0; n < found; ++n) cell(n) = kept[n];
+        std::copy_n(masks, most, granules_);
+    }
+
+    // The granules whose cells satisfy the test.
+    template <class F>
+    [[nodiscard]] sim::LaneMask where(F&& test) const {
+        sim::LaneMask found = 0;
+        for (uint32_t n = 0; n < count_; ++n)
+            if (test(cell(n))) found |= granules(n);
+        return found;
+    }
+
+  private:
+    static constexpr uint32_t most = 4;  // different cells of a row with shared cells
+    void reserve(uint32_t cells);
+    void split();  // gives each granule a cell of its own
+    static bool equal(const Cell& a, const Cell& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+    sim::LaneMask granules_[most] = {sim::all_lanes};
+    Cell first_;
+    // The number of cells: up to `most`, or 32. Then all of them are in `others_`.
+    uint8_t count_ = 1;
+    uint8_t reserved_ = 0;  // the size of `others_`
+    std::unique_ptr<Cell[]> others_;
+};
 
 // Two strong accesses to a location. `last` is the last one. `other` is an earlier access by
 // another thread (preferably of another block) that is not ordered before the last one. So a thread
@@ -76,27 +154,61 @@ struct Touched {
     bool operator==(const Touched&) const = default;
 };
 
-// The cells of one block's shared memory. A host thread uses the same cells for one block after
-// another. Cells with accesses of an earlier block count as empty.
+// The cells of one block's shared memory. A host thread uses the same rows for one block after
+// another. Rows with accesses of an earlier block count as empty.
 class SharedShadow {
   public:
     // `is_shared` is true if other blocks of the cluster may write to this memory, too.
-    void start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared);
-    [[nodiscard]] Cell& cell(uint64_t granule) {
-        Cell& c = cells_[granule];
-        if (!is_shared_ && c.write.block != block_) {
-            c = {};
-            c.write.block = block_;
+    // `needs_writes` is true if more must be known about a write than that it was before a barrier.
+    void start(uint32_t block, uint64_t bytes, uint32_t granule_bits, bool is_shared,
+               bool needs_writes);
+    // Returns the row with this number for an access at the time `now`. `floor` is the time of the
+    // last barrier.
+    [[nodiscard]] Row& row(uint64_t number, uint32_t floor, uint32_t now) {
+        BlockRow& r = rows_[number];
+        if (!is_shared_) {
+            if (r.block != block_) {
+                r.row.assign(sim::all_lanes, {});
+                r.block = block_;
+            } else if (r.latest <= floor && r.latest > 0) {
+                forget_order(r);
+            }
         }
-        return c;
+        r.latest = now;
+        return r.row;
     }
-    [[nodiscard]] Location& location(uint64_t granule) { return locations_[granule]; }
+    // Returns the cell of a granule.
+    [[nodiscard]] Cell cell(uint64_t granule) const {
+        const BlockRow& r = rows_[granule / Row::size];
+        return is_shared_ || r.block == block_ ? r.row.at(granule % Row::size) : Cell{};
+    }
+    [[nodiscard]] Location& location(uint64_t granule) {
+        uint32_t& number = location_at_[granule];
+        if (number == 0) {
+            with_location_.push_back(granule);
+            number = uint32_t(with_location_.size());
+            if (locations_.size() < number) locations_.emplace_back();
+            locations_[number - 1] = {};
+        }
+        return locations_[number - 1];
+    }
 
   private:
+    struct BlockRow {
+        Row row;
+        uint32_t block = 0;   // the number of the block that accessed the row
+        uint32_t latest = 0;  // the time of the last access
+    };
+    // All accesses to the row were before the last barrier, and are ordered before all that follow.
+    // It does not matter any more which threads made them.
+    void forget_order(BlockRow& r) const;
+
     uint32_t block_ = 0;
-    bool is_shared_ = false;
-    std::vector<Cell> cells_;
-    std::unordered_map<uint64_t, Location> locations_;
+    bool is_shared_ = false, needs_writes_ = false;
+    std::vector<BlockRow> rows_;
+    std::vector<uint32_t> location_at_;    // for each granule: 1 + an index into locations_, or 0
+    std::vector<uint64_t> with_location_;  // the granules that have a location
+    std::vector<Location> locations_;
 };
 
 // The cells of global memory, by buffer.
@@ -106,17 +218,22 @@ class GlobalShadow {
 
     // Returns the index in memory.buffers() of the buffer that contains an address.
     [[nodiscard]] uint32_t buffer_of(uint64_t address) const;
-    [[nodiscard]] Cell& cell(uint32_t buffer, uint64_t granule) {
+    [[nodiscard]] Row& row(uint32_t buffer, uint64_t number) {
         if (buffer >= pages_.size()) add_buffers();
-        Page& page = pages_[buffer][granule / page_cells];
-        if (!page) page = std::make_unique<Cell[]>(page_cells);
-        return page[granule % page_cells];
+        Page& page = pages_[buffer][number / page_rows];
+        if (!page) page = std::make_unique<Row[]>(page_rows);
+        return page[number % page_rows];
     }
-    // Returns null if the granule and those near it were never accessed.
-    [[nodiscard]] const Cell* find(uint32_t buffer, uint64_t granule) const {
+    // Returns null if the row and those near it were never accessed.
+    [[nodiscard]] const Row* find(uint32_t buffer, uint64_t number) const {
         if (buffer >= pages_.size()) return nullptr;
-        const Page& page = pages_[buffer][granule / page_cells];
-        return page ? &page[granule % page_cells] : nullptr;
+        const Page& page = pages_[buffer][number / page_rows];
+        return page ? &page[number % page_rows] : nullptr;
+    }
+    // Returns the cell of a granule.
+    [[nodiscard]] Cell cell(uint32_t buffer, uint64_t granule) const {
+        const Row* const row = find(buffer, granule / Row::size);
+        return row ? row->at(granule % Row::size) : Cell{};
     }
     [[nodiscard]] Location& location(uint32_t buffer, uint64_t granule) {
         return locations_[memory_.buffers()[buffer].address + (granule << granule_bits_)];
@@ -128,8 +245,8 @@ class GlobalShadow {
   private:
     void add_buffers();  // adds the buffers that malloc() has created
 
-    static constexpr uint64_t page_cells = 1024;
-    using Page = std::unique_ptr<Cell[]>;
+    static constexpr uint64_t page_rows = 32;
+    using Page = std::unique_ptr<Row[]>;
 
     const sim::AddressSpace& memory_;
     uint32_t granule_bits_;

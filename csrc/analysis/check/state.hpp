@@ -32,8 +32,21 @@ struct CheckObserver::BlockState {
     std::array<Barrier, sim::barrier_count> barriers;
     // The time at which a thread of the block last executed fence.proxy.async.
     uint32_t proxy_fence = 0;
-    // One entry per thread: for a thread that has ended, the op before its exit, otherwise no_op.
-    std::vector<uint32_t> last_op;
+    // For each thread of a warp, the op that it executed last, other than its exit: `op` for the
+    // threads in `lanes`.
+    struct LastOp {
+        sim::LaneMask lanes = 0;
+        uint32_t op = sim::no_op;
+        std::array<uint32_t, sim::warp_size> of_others{};
+        void store() {
+            sim::for_each_lane(lanes, [&](int lane) { of_others[size_t(lane)] = op; });
+        }
+        [[nodiscard]] uint32_t of(int lane) const {
+            return sim::has_lane(lanes, lane) ? op : of_others[size_t(lane)];
+        }
+        LastOp() { of_others.fill(sim::no_op); }
+    };
+    std::vector<LastOp> last_op;  // for each warp
 };
 
 // The access that is being checked, and the granule (shadow.hpp) that it accesses.
@@ -47,9 +60,11 @@ struct CheckObserver::Place {
     SharedShadow* memory = &block.shared;
     bool shared = false;
     // For global memory, an array with one bool per byte, which is true if the byte is
-    // uninitialized. The pointer is null if all bytes are initialized.
+    // uninitialized. It starts at `offset`. The pointer is null if all bytes are initialized.
     bool* undefined = nullptr;
     uint32_t lane = 0;
+    // Another lane that reads the same granule, as in Stamp::extra. Otherwise the same as `lane`.
+    uint32_t other = 0;
     uint32_t buffer = 0;   // number of the buffer, for global memory
     uint64_t granule = 0;  // number of the granule in the buffer or in shared memory
     // The offset of the first accessed byte in the buffer or in shared memory.
@@ -59,6 +74,18 @@ struct CheckObserver::Place {
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
         return block.order.ordered(then, lane_then, me.warp, lane);
     }
+    // The lanes of an access that the cell of this granule keeps.
+    [[nodiscard]] uint32_t lane_of(const Stamp& s) const { return s.lane_at(granule % Row::size); }
+    [[nodiscard]] uint32_t extra_of(const Stamp& s) const {
+        return s.extra_at(granule % Row::size);
+    }
+};
+
+// Granules of a row that a warp accesses. The lane of granule i is `lane` + (i >> `shift`).
+struct CheckObserver::Piece {
+    uint64_t row = 0;
+    sim::LaneMask granules = 0;
+    uint32_t lane = 0, shift = 0;
 };
 
 inline CheckObserver::BlockState& CheckObserver::state(const sim::Warp& w) {
