@@ -36,6 +36,7 @@ except ImportError:
 Array = np.ndarray[Any, Any]
 
 VARIANTS = [v for v in ops.variants() if v.operation in OPERATIONS]
+NOT_BEST = ["copy", "bf16", "tf32"]  # their results differ from those of "best"
 SMALL = [0, 1, 2, 3, 5]
 TILES = [8, 16, 32, 64, 128, 256]
 MOST_WORK = 1 << 20  # the multiplications of a call; the simulator needs about a second for them
@@ -153,6 +154,7 @@ def _on_host(array: Any) -> Array:
 class Call:
     number: int
     variant: ops.Variant
+    name: str  # of the variant, or "best"
     arrays: dict[str, Array]  # the values of the operands, by name
     layouts: dict[str, str]  # of the operands
     out: str  # a layout, "same" for the first operand itself, or "" for a new array
@@ -167,7 +169,7 @@ class Call:
         options = "".join(f", {name}={value}" for name, value in self.options.items())
         out = f", out {self.out_dtype} {self.out}" * bool(self.out)
         return (
-            f"call {self.number}: {self.variant.operation} {self.variant.name}, {arrays}{out}"
+            f"call {self.number}: {self.variant.operation} {self.name}, {arrays}{out}"
             f"{options}{', check' * self.check}"
         )
 
@@ -210,6 +212,9 @@ def _access_options(variant: ops.Variant, x: Array, draw: random.Random) -> dict
 def call(number: int, device: str = "sim") -> Call:
     """Return the call with this number."""
     draw, variant = random.Random(number), VARIANTS[number % len(VARIANTS)]
+    name = variant.name
+    if variant.operation != "access" and variant.name not in NOT_BEST and draw.random() < 0.3:
+        name = "best"
     dtype: Any = draw.choice([variant.dtype] if variant.dtype else REAL)
     if variant.operation == "access":
         dtype = draw.choice(ANY)
@@ -224,7 +229,7 @@ def call(number: int, device: str = "sim") -> Call:
     options: dict[str, Any] = {}
     if variant.operation == "access":
         options = _access_options(variant, arrays["x"], draw)
-    if variant.tiles:
+    if variant.tiles and name != "best":
         options["tile"] = draw.choice([None, *variant.tiles])
     if variant.operation == "matmul":
         options["alpha"], options["beta"] = draw.choice([1, 1, 0, -0.5]), draw.choice([0, 0, 1, 2])
@@ -236,7 +241,7 @@ def call(number: int, device: str = "sim") -> Call:
         layouts = {name: draw.choice([*ON_DEVICE, *ON_GPU]) for name in arrays}
     out = draw.choice(["", "", "same", *_possible(OUT_LAYOUTS, types["out"])])
     check = device == "sim" and draw.random() < 0.25
-    return Call(number, variant, arrays, layouts, out, types["out"], options, check)
+    return Call(number, variant, name, arrays, layouts, out, types["out"], options, check)
 
 
 def _possible(layouts: Mapping[str, Any], dtype: Any) -> list[str]:
@@ -283,7 +288,7 @@ def problem(call: Call, device: str = "sim") -> str:
         options["out"] = made[out][0]
     elif call.variant.name == "bf16":
         exact = unrounded.astype(np.float32)
-    options[operation.choice] = call.variant.name
+    options[operation.choice] = call.name
 
     found = ""
     function = getattr(coalesce, operation.name)

@@ -12,9 +12,14 @@
 // swizzle). So the tensor cores read them without bank conflicts.
 //
 // ROLES. The last warpgroup copies. It gives registers to the two others, which multiply: each
-// computes a half of the tile, 64 x 256. The barriers `full` and `empty` of each stage are those of
+// computes a half of the tile, 64 rows. The barriers `full` and `empty` of each stage are those of
 // 16_tma. A warpgroup issues the instructions of a stage before those of the previous stage are
 // done, so that the tensor cores never wait for it.
+//
+// SMALL PRODUCTS have too few tiles of 128 x 256 for all multiprocessors. Then tiles have 192, 128
+// or 64 columns, and an instruction multiplies as many. A stage of a narrow tile takes as long as
+// its copy from L2. Clusters of two blocks that divide the stages of a tile were slower: to start a
+// cluster and to add up the sums took 1.5 microseconds on an H200.
 //
 // Blocks that share copies of B in a cluster (multicast) were no faster: L2 delivers enough.
 //
@@ -22,9 +27,11 @@
 // 16 bytes. The result is float32, or bfloat16 if BFLOAT16_RESULT is defined.
 
 #define BLOCK_ROWS 128
-#define BLOCK_COLS 256
+#ifndef BLOCK_COLS
+#define BLOCK_COLS 256  // or 192, 128 or 64
+#endif
 #define STAGE 64  // steps of k, 128 bytes
-#define STAGES 4
+#define STAGES (BLOCK_COLS == 64 ? 8 : 4)
 #define GROUP 16  // rows of tiles per group; tiles are numbered group by group, to reuse L2
 #define BOX_COLS 64
 #define WARPGROUP 128  // threads
@@ -34,6 +41,7 @@
 #define BOX_BYTES (STAGE * BOX_COLS * 2)
 #define B_BYTES (STAGE * BLOCK_COLS * 2)
 #define BOXES (BLOCK_COLS / BOX_COLS)
+#define SUMS (BLOCK_COLS / 2)  // of a thread
 
 struct alignas(64) TensorMap {
     unsigned long long words[16];
@@ -82,24 +90,58 @@ __device__ unsigned long long described(unsigned address, unsigned box, unsigned
 
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-#define SIXTY_FOUR(i) SIXTEEN(i), SIXTEEN(i + 16), SIXTEEN(i + 32), SIXTEEN(i + 48)
+#define THIRTY_TWO(i) SIXTEEN(i), SIXTEEN(i + 16)
+// The registers of the sums in an instruction, and the operands after them: a, b and add.
+#define FIRST_32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
+    "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define FIRST_64 \
+    FIRST_32 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+    "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define FIRST_96 \
+    FIRST_64 \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
+    "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define FIRST_128 \
+    FIRST_96 \
+    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, " \
+    "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
+    "%124, %125, %126, %127"
+#if BLOCK_COLS == 256
+#define SHAPE "m64n256k16"
+#define REGISTERS FIRST_128
+#define A_B "%128, %129"
+#define ADD "%130"
+#define VALUES THIRTY_TWO(0), THIRTY_TWO(32), THIRTY_TWO(64), THIRTY_TWO(96)
+#elif BLOCK_COLS == 192
+#define SHAPE "m64n192k16"
+#define REGISTERS FIRST_96
+#define A_B "%96, %97"
+#define ADD "%98"
+#define VALUES THIRTY_TWO(0), THIRTY_TWO(32), THIRTY_TWO(64)
+#elif BLOCK_COLS == 128
+#define SHAPE "m64n128k16"
+#define REGISTERS FIRST_64
+#define A_B "%64, %65"
+#define ADD "%66"
+#define VALUES THIRTY_TWO(0), THIRTY_TWO(32)
+#else
+#define SHAPE "m64n64k16"
+#define REGISTERS FIRST_32
+#define A_B "%32, %33"
+#define ADD "%34"
+#define VALUES THIRTY_TWO(0)
+#endif
 
-// d = a * b + (add ? d : 0), 64 x 256 x 16; rows of a are contiguous in k, rows of b in n.
-__device__ void multiply(float (&d)[128], unsigned long long a, unsigned long long b, int add) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-        "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "
-        "%125, %126, %127}, %128, %129, p, 1, 1, 0, 1;\n}"
-        : SIXTY_FOUR(0), SIXTY_FOUR(64)
-        : "l"(a), "l"(b), "r"(add));
+// d = a * b + (add ? d : 0), 64 x BLOCK_COLS x 16; rows of a are contiguous in k, rows of b in n.
+__device__ void multiply(float (&d)[SUMS], unsigned long long a, unsigned long long b, int add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADD
+                 ", 0;\n"
+                 "wgmma.mma_async.sync.aligned." SHAPE ".f32.bf16.bf16 {" REGISTERS "}, " A_B
+                 ", p, 1, 1, 0, 1;\n}"
+                 : VALUES
+                 : "l"(a), "l"(b), "r"(add));
 }
 __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -225,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
         const int lane = threadIdx.x % 32, in_group = threadIdx.x % WARPGROUP;
         unsigned count = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            float sum[128];
+            float sum[SUMS];
 #pragma unroll 1
             for (int stage = 0; stage < stages; ++stage, ++count) {
                 const int slot = count % STAGES;
@@ -256,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
                                size_t(out) % 16 == 0;
             if (whole) {
 #pragma unroll
-                for (int n = 0; n < 128; n += 16) {
+                for (int n = 0; n < SUMS; n += 16) {
                     Result* const to = out + size_t(row) * N + col + 2 * n;
                     write_row(to, sum + n, alpha, lane % 4);
                     write_row(to + size_t(8) * N, sum + n + 2, alpha, lane % 4);
@@ -264,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) bf16(
                 continue;
             }
 #pragma unroll
-            for (int n = 0; n < 128; ++n) {
+            for (int n = 0; n < SUMS; ++n) {
                 const int r = row + n / 2 % 2 * 8, s = col + n / 4 * 8 + lane % 4 * 2 + n % 2;
                 if (r >= M || s >= N) continue;
                 const size_t at = size_t(r) * N + s;

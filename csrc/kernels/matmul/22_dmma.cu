@@ -19,21 +19,29 @@
 //
 // Rows of `a` and `b` begin at multiples of 16 bytes.
 
-#define BLOCK_ROWS 128
-#define BLOCK_COLS 128
+#ifndef BLOCK_ROWS
+#define BLOCK_ROWS 128  // or 64
+#endif
+#ifndef BLOCK_COLS
+#define BLOCK_COLS 128  // or 64
+#endif
 #define STAGE 16  // steps of k, 128 bytes
 #define DEPTH 8   // steps of k per instruction
 #define STAGES 6
 #define GROUP 8  // rows of tiles per group; tiles are numbered group by group, to reuse L2
+#define BOX_ROWS 64
 #define BOX_COLS 16
 #define WARPGROUP 128  // threads
 #define THREADS (3 * WARPGROUP)
-#define WARPS 8  // warps that multiply
-#define ROWS 4   // a warp computes 4 x 4 tiles of 16 x 8 elements
+#define WARPS 8                   // warps that multiply
+#define ACROSS (BLOCK_COLS / 32)  // of these warps, those side by side
+#define WARP_ROWS (BLOCK_ROWS / (WARPS / ACROSS))
+#define ROWS (WARP_ROWS / 16)  // a warp computes ROWS x COLS tiles of 16 x 8 elements
 #define COLS 4
 
 #define A_BYTES (BLOCK_ROWS * STAGE * 8)
 #define B_BYTES (STAGE * BLOCK_COLS * 8)
+#define A_BOX_BYTES (BOX_ROWS * STAGE * 8)
 #define B_BOX_BYTES (STAGE * BOX_COLS * 8)
 
 struct alignas(64) TensorMap {
@@ -122,8 +130,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
                 const unsigned ready = full + 8 * slot;
                 barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
                 barrier_expect(ready, A_BYTES + B_BYTES);
-                copy_box(
-                    a_ring + slot * A_BYTES, &a_map, stage * STAGE, place.row * BLOCK_ROWS, ready);
+                for (int i = 0; i < BLOCK_ROWS / BOX_ROWS; ++i) {
+                    copy_box(
+                        a_ring + slot * A_BYTES + i * A_BOX_BYTES, &a_map, stage * STAGE,
+                        place.row * BLOCK_ROWS + i * BOX_ROWS, ready);
+                }
                 for (int i = 0; i < BLOCK_COLS / BOX_COLS; ++i) {
                     copy_box(
                         b_ring + slot * B_BYTES + i * B_BOX_BYTES, &b_map,
@@ -134,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) dmma(
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-        const int warp_row = warp / 4 * 64, warp_col = warp % 4 * 32;
+        const int warp_row = warp / ACROSS * WARP_ROWS, warp_col = warp % ACROSS * 32;
         const int a_row = g % 4 * 2 + g / 4, b_col = g % 2 + g / 2 % 2 * 8 + g / 4 * 2;
         const char* const a_own = ring + (warp_row + a_row) * 128 + t % 2 * 8;
         const char* const b_own =

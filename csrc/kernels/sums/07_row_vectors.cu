@@ -11,6 +11,14 @@
 #ifndef REAL
 #define REAL float
 #endif
+// The distances between rows and between columns. They are constants unless STRIDED is defined.
+#ifdef STRIDED
+#define ROW_STRIDE row_stride
+#define COL_STRIDE col_stride
+#else
+#define ROW_STRIDE cols
+#define COL_STRIDE 1
+#endif
 #define THREADS 256                     // threads per block
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
 #define LOADS 4
@@ -40,16 +48,17 @@ __device__ REAL sum_in_pairs(REAL* x) {
     return x[0];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    vectorized(const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
+extern "C" __global__ void __launch_bounds__(THREADS) vectorized(
+    const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols, long long row_stride,
+    long long col_stride) {
     __shared__ REAL partial[THREADS / 32];
     const int t = threadIdx.x, width = blockDim.x;
     const int row = blockIdx.x * blockDim.y + threadIdx.y;
     const bool inside = row < rows;
-    const REAL* own = x + size_t(inside ? row : 0) * cols;
+    const REAL* own = x + size_t(inside ? row : 0) * ROW_STRIDE;
 
     Running running;
-    if (cols % WIDTH == 0 && size_t(x) % 16 == 0) {
+    if (cols % WIDTH == 0 && ROW_STRIDE % WIDTH == 0 && COL_STRIDE == 1 && size_t(x) % 16 == 0) {
         for (int col = WIDTH * t; inside && col < cols; col += LOADS * WIDTH * width) {
             Vector values[LOADS] = {};
 #pragma unroll
@@ -68,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             REAL values[count] = {};
 #pragma unroll
             for (int i = 0; i < count; ++i) {
-                if (col + i * width < cols) values[i] = own[col + i * width];
+                if (col + i * width < cols) values[i] = own[(col + i * width) * COL_STRIDE];
             }
             running.add(sum_in_pairs<count>(values));
         }

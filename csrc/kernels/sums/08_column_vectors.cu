@@ -11,6 +11,14 @@
 #ifndef REAL
 #define REAL float
 #endif
+// The distances between rows and between columns. They are constants unless STRIDED is defined.
+#ifdef STRIDED
+#define ROW_STRIDE row_stride
+#define COL_STRIDE col_stride
+#else
+#define ROW_STRIDE cols
+#define COL_STRIDE 1
+#endif
 #define WARPS 16
 #define ROWS 8                          // loads in flight per thread
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
@@ -19,28 +27,30 @@ struct alignas(16) Vector {
     REAL v[WIDTH];
 };
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS)
-    vectorized(const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols) {
+extern "C" __global__ void __launch_bounds__(32 * WARPS) vectorized(
+    const REAL* __restrict__ x, REAL* __restrict__ sums, int rows, int cols, long long row_stride,
+    long long col_stride) {
     __shared__ Vector partial[WARPS][32];
     const int lane = threadIdx.x, warp = threadIdx.y;
     const int col = (blockIdx.x * 32 + lane) * WIDTH;
     const int slice = (rows + gridDim.y - 1) / gridDim.y;
     const int begin = min(rows, int(blockIdx.y) * slice), end = min(rows, begin + slice);
-    const bool aligned = cols % WIDTH == 0 && size_t(x) % 16 == 0;
+    const bool aligned =
+        cols % WIDTH == 0 && ROW_STRIDE % WIDTH == 0 && COL_STRIDE == 1 && size_t(x) % 16 == 0;
 
     Vector sum = {};
     for (int row = begin + warp * ROWS; row < end && col < cols; row += WARPS * ROWS) {
         Vector values[ROWS] = {};
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
-            const REAL* from = x + size_t(row + i) * cols + col;
+            const REAL* from = x + size_t(row + i) * ROW_STRIDE + col * COL_STRIDE;
             if (row + i >= end) continue;
             if (aligned) {
                 values[i] = *reinterpret_cast<const Vector*>(from);
             } else {
 #pragma unroll
                 for (int v = 0; v < WIDTH; ++v) {
-                    if (col + v < cols) values[i].v[v] = from[v];
+                    if (col + v < cols) values[i].v[v] = from[v * COL_STRIDE];
                 }
             }
         }

@@ -19,6 +19,14 @@
 #ifndef REAL
 #define REAL float
 #endif
+// The distances between rows and between columns. They are constants unless STRIDED is defined.
+#ifdef STRIDED
+#define ROW_STRIDE row_stride
+#define COL_STRIDE col_stride
+#else
+#define ROW_STRIDE cols
+#define COL_STRIDE 1
+#endif
 #define ROWS 64                         // rows of the tile
 #define COLS (512 / int(sizeof(REAL)))  // columns of the tile
 #define THREADS 1024
@@ -36,9 +44,10 @@ struct alignas(16) Vector {
 // what is outside of `in`. `first_row` may be a negative number, stored as unsigned.
 template <int COUNT>
 __device__ void load_tile(
-    REAL (*tile)[COLS + 1], const REAL* in, unsigned first_row, int first_col, int rows, int cols) {
+    REAL (*tile)[COLS + 1], const REAL* in, unsigned first_row, int first_col, int rows, int cols,
+    long long row_stride, long long col_stride) {
     const int t = threadIdx.x;
-    if (cols % WIDTH == 0 && size_t(in) % 16 == 0) {
+    if (cols % WIDTH == 0 && ROW_STRIDE % WIDTH == 0 && COL_STRIDE == 1 && size_t(in) % 16 == 0) {
         constexpr int at_once = THREADS / PER_ROW, passes = (COUNT + at_once - 1) / at_once;
         const int s = t % PER_ROW * WIDTH;
         Vector values[passes];
@@ -46,7 +55,7 @@ __device__ void load_tile(
         for (int i = 0; i < passes; ++i) {
             const int r = t / PER_ROW + i * at_once;
             if (r < COUNT && first_row + r < unsigned(rows) && first_col + s < cols) {
-                const REAL* from = in + size_t(first_row + r) * cols + first_col + s;
+                const REAL* from = in + size_t(first_row + r) * ROW_STRIDE + first_col + s;
                 values[i] = *reinterpret_cast<const Vector*>(from);
             }
         }
@@ -65,7 +74,7 @@ __device__ void load_tile(
         for (int i = 0; i < passes; ++i) {
             const int r = t / COLS + i * at_once;
             if (r < COUNT && first_row + r < unsigned(rows) && s < cols) {
-                values[i] = in[size_t(first_row + r) * cols + s];
+                values[i] = in[size_t(first_row + r) * ROW_STRIDE + s * COL_STRIDE];
             }
         }
 #pragma unroll
@@ -76,8 +85,9 @@ __device__ void load_tile(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    vectorized(const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols) {
+extern "C" __global__ void __launch_bounds__(THREADS) vectorized(
+    const REAL* __restrict__ in, REAL* __restrict__ out, int rows, int cols, long long row_stride,
+    long long col_stride) {
     const unsigned block_y = blockIdx.y + gridDim.y * blockIdx.z;  // y continues along z past 65535
     __shared__ REAL tile[ROWS + HALO][COLS + 1];
     const int t = threadIdx.x;
@@ -89,9 +99,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int first_col = (rows_on_x ? block_y : blockIdx.x) * COLS;
 
     if (shifted) {
-        load_tile<ROWS + HALO>(tile, in, first_row - HALO, first_col, rows, cols);
+        load_tile<ROWS + HALO>(
+            tile, in, first_row - HALO, first_col, rows, cols, row_stride, col_stride);
     } else {
-        load_tile<ROWS>(tile, in, first_row, first_col, rows, cols);
+        load_tile<ROWS>(tile, in, first_row, first_col, rows, cols, row_stride, col_stride);
     }
     __syncthreads();
 

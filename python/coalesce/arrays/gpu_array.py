@@ -66,6 +66,11 @@ class GpuArray:
         count = self.bytes // dtype.itemsize
         return replace(self, shape=(count,), strides=(dtype.itemsize,), code=dtype.str[1:])
 
+    def part(self, begin: int, count: int) -> GpuArray:
+        """Return `count` elements of the memory, from element `begin` on, as a vector."""
+        address = self.address + begin * self.item_bytes
+        return replace(self, address=address, shape=(count,), strides=(self.item_bytes,))
+
     def span(self) -> tuple[int, int]:
         """Return a pair: the address of the first byte, and the address after the last byte."""
         if 0 in self.shape:

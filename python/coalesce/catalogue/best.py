@@ -5,7 +5,7 @@ For products, there are three cases:
 - float32 on GPUs of compute capability 9.0 or newer: this module predicts the time of `tensor_map`,
   and of `split_k` with each tile and each division of K. On GPUs newer than 9.0, which cannot run
   "tensor_map", a call uses "tma" instead.
-- float64 on GPUs of compute capability 9.0, if M, N and K are at least 128: the variant is "dmma",
+- float64 on GPUs of compute capability 9.0, if M, N and K are at least 16: the variant is "dmma",
   which uses tensor cores.
 - All other cases, and all products on the simulator: the variant is "tiled" if M or N is below 64,
   and "pipelined" otherwise.
@@ -35,7 +35,7 @@ from coalesce import catalogue
 from coalesce.arrays.devices import Device
 
 _MB = 4e-6  # megabytes of an element
-_MOST_THREADS = 1024  # of sliced products, for each multiprocessor
+_LEAST_DMMA = 16  # the least M, N and K of a product by "dmma"
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,6 @@ class Form:
     ----------
     tile, parts : int
         The kernel's TILE and PARTS.
-    threads : int
-        The number of threads that compute a tile.
     resident : int
         The number of blocks that a multiprocessor has at once.
     start, wave : float
@@ -64,7 +62,6 @@ class Form:
 
     tile: int
     parts: int
-    threads: int
     resident: int
     start: float
     wave: float
@@ -106,13 +103,13 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
     """
     hopper = device.kind == "cuda" and device.compute_capability >= (9, 0)
     tensor_maps = device.kind == "cuda" and device.compute_capability == (9, 0)
-    if dtype == np.float32 and hopper:
+    if dtype == np.float32 and hopper and m and n:
         multiprocessors = device.multiprocessors or 132
         time, tile, _, _ = _divided(m, n, k, 0, multiprocessors)
         if time <= time_of_tensor_map(m, n, k, multiprocessors, constants().tensor_map):
             return "split_k", tile
         return ("tensor_map" if tensor_maps else "tma"), 0
-    if dtype == np.float64 and tensor_maps and min(m, n, k) >= 128:
+    if dtype == np.float64 and tensor_maps and min(m, n, k) >= _LEAST_DMMA:
         return "dmma", 0
     return ("pipelined", 0) if min(m, n) >= 64 else ("tiled", 32)
 
@@ -120,6 +117,51 @@ def of_matmul(m: int, n: int, k: int, dtype: np.dtype[Any], device: Device) -> t
 def division(m: int, n: int, k: int, tile: int, multiprocessors: int) -> tuple[int, int]:
     """Return how `split_k` with this tile divides K: the kernel's PARTS, and the slices."""
     return _divided(m, n, k, tile, multiprocessors)[2:]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of a kernel on tensor cores, and the cycles that it takes.
+
+    Attributes
+    ----------
+    rows, cols : int
+        The kernel's BLOCK_ROWS and BLOCK_COLS.
+    cycles : int
+        The time of a stage. It is the longer of two times: that of the tensor cores, and that of
+        the copies from L2, at 64 bytes in a cycle. For narrow tiles, it is some percent more.
+    """
+
+    rows: int
+    cols: int
+    cycles: int
+
+    def time(self, m: int, n: int, stages: int, multiprocessors: int) -> int:
+        """Return the predicted cycles of a product."""
+        tiles = -(-m // self.rows) * -(-n // self.cols)
+        return -(-tiles // multiprocessors) * (stages * self.cycles + 8 * self.cols)
+
+    def defines(self) -> tuple[str, ...]:
+        """Return the macros with which the kernel is compiled."""
+        return f"BLOCK_ROWS={self.rows}", f"BLOCK_COLS={self.cols}"
+
+
+# For each kernel whose tile can be chosen: the steps of k of a stage, and the tiles.
+_TILES = {
+    "bf16": (
+        64,
+        (Tile(128, 256, 1024), Tile(128, 192, 800), Tile(128, 128, 540), Tile(128, 64, 400)),
+    ),
+    "dmma": (16, (Tile(128, 128, 2048), Tile(128, 64, 1090), Tile(64, 64, 580))),
+}
+
+
+def tile(kernel: str, m: int, n: int, k: int, multiprocessors: int) -> Tile | None:
+    """Return the best tile of a kernel. If the kernel has only one tile, return None."""
+    if kernel not in _TILES:
+        return None
+    steps, tiles = _TILES[kernel]
+    return min(tiles, key=lambda each: each.time(m, n, -(-k // steps), multiprocessors))
 
 
 def of_one_matrix(variant: str) -> str:
@@ -133,12 +175,13 @@ def of_one_matrix(variant: str) -> str:
 def possible_slices(m: int, n: int, k: int, form: Form, multiprocessors: int) -> list[int]:
     """Return the numbers of slices of K that are considered.
 
-    A slice has work for every group, and not more threads than fit on the GPU at once.
+    A slice has work for every group. All blocks run at the same time: blocks that start later would
+    run almost alone.
     """
     rows, cols, cluster, stage = _tile_of(form.tile, form.parts)
-    threads = -(-m // rows) * -(-n // cols) * form.threads
+    blocks = -(-m // rows) * -(-n // cols) * cluster
     least = max(stage * cluster, constants().least_slice)
-    most = min(k // least, _MOST_THREADS * multiprocessors // threads)
+    most = min(k // least, form.resident * multiprocessors // blocks)
     return [slices for slices in constants().slices if slices <= max(1, most)]
 
 

@@ -35,6 +35,14 @@ class Operand:
         """Return the transposed array: the same memory, with the axes in reverse order."""
         return replace(self, array=self.array.T, shape=self.shape[::-1])
 
+    @property
+    def lies_in_columns(self) -> bool:
+        """Whether a GPU array has two dimensions, and columns are less spread than rows."""
+        if not self.on_gpu or len(self.shape) != 2:
+            return False
+        row_stride, col_stride = map(abs, self.array.strides)
+        return bool(row_stride < col_stride)
+
     def usable_as_is(self, alignment: int = 1) -> bool:
         """Return whether a kernel can use the array itself. If not, the kernel needs a copy.
 

@@ -34,7 +34,7 @@ _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
         "low": ("float32", (128, 32)),
         "b": ("float32", (32, 32)),
     },
-    "dmma": {"a": ("float64", (128, 16)), "b": ("float64", (16, 16))},
+    "dmma": {"a": ("float64", (64, 16)), "b": ("float64", (16, 16))},
 }
 
 
@@ -51,7 +51,7 @@ def prepared(
     """
     if entry.preparation == "pack_a":
         arrays = _strips(run, a, run.multiprocessors)
-        arrays["b"], pitch = _aligned(run, b, (a, *others))
+        arrays["b"], pitch = _aligned(run, b, (a, *others), wider=False)
         return {**arrays, "b_cols": np.int32(pitch)}
     if entry.preparation == "map_bfloat16":
         a_rows, b_rows = _bfloat16(run, a, (b, *others)), _bfloat16(run, b, (a, *others))
@@ -123,14 +123,22 @@ def _shared_tiles(run: Run, a: Operand, b: Operand) -> dict[str, Any]:
     return {"whole": np.int32(tiles - divided), "partial": partial, "ready": ready}
 
 
-def _aligned(run: Run, operand: Operand, others: Sequence[Operand]) -> tuple[Any, int]:
+def _aligned(
+    run: Run, operand: Operand, others: Sequence[Operand], wider: bool = True
+) -> tuple[Any, int]:
     """Return an operand with aligned rows, and its pitch.
 
     An aligned row begins at a multiple of 16 bytes. If the rows are not aligned, a copy is made.
-    The pitch is the distance between the starts of two neighbouring rows, in elements.
+    The pitch is the distance between the starts of two neighbouring rows, in elements. With
+    `wider`, elements of another array may lie between the rows of the result.
     """
     (rows, cols), item = operand.shape, operand.dtype.itemsize
     width = 16 // item
+    if wider and operand.on_gpu and not operand.usable_as_is():
+        row_bytes, col_bytes = operand.array.strides
+        whole_rows = col_bytes == item and row_bytes >= cols * item and row_bytes % 16 == 0
+        if whole_rows and operand.array.address % 16 == 0:
+            return operand.array.whole(), row_bytes // item
     elements = run.ready(operand, alignment=16)
     if cols % width == 0:
         if not operand.on_gpu and any(overlap(operand, other) for other in others):

@@ -78,7 +78,9 @@ def run_matmul(
         name, tile = best.of_matmul(m, n, k, dtype, run.device)
         entry = catalogue.find("matmul", name)
     catalogue.check_runs(entry, run.device, dtype)
-    written = run.result((m, n), dtype if target is None else target.dtype, operands, target)
+    # A kernel reads an element of c only to compute the same element of the result.
+    read = operands if addend is None or not _same_place(addend, target) else operands[:2]
+    written = run.result((m, n), dtype if target is None else target.dtype, read, target)
     if alpha == 0:
         k = 0  # this means K = 0: the kernel does not read a and b
     if rounds and not k:  # only this variant can write bfloat16, and it needs operands: use zeros
@@ -107,6 +109,19 @@ def run_matmul(
         )
     run.work = product_work(m, n, k, left.dtype.itemsize, written.dtype.itemsize, adds=beta != 0)
     return run.deliver(written, operands, target), run
+
+
+def _same_place(operand: Operand, out: Operand | None) -> bool:
+    """Return whether two operands are the same contiguous array on a GPU."""
+    return (
+        out is not None
+        and operand.on_gpu
+        and out.on_gpu
+        and operand.array.address == out.array.address
+        and operand.dtype == out.dtype
+        and operand.usable_as_is()
+        and out.usable_as_is()
+    )
 
 
 def _is_prepared(entry: ops.Variant) -> bool:
@@ -155,6 +170,8 @@ def _launch_product(
     if "slices" in entry.arguments:
         parts, slices = best.division(m, n, k, tile, run.multiprocessors)
         defines = (*defines, f"PARTS={parts}")
+    if (chosen := best.tile(entry.name, m, n, k, run.multiprocessors)) is not None:
+        defines = (*defines, *chosen.defines())
     sums = rest
     if slices > 1:
         one, zero = dtype.type(1), dtype.type(0)
@@ -192,12 +209,12 @@ def run_transpose(
     The `Run` has a record of each launch. `how` has arguments for the constructor of
     `Run`. The other parameters are those of `coalesce.transpose`.
     """
-    variant = best.of_one_matrix(variant)
-    entry = catalogue.find("transpose", variant)
+    entry = catalogue.find("transpose", best.of_one_matrix(variant))
     operand = array("a", a, "(rows, cols)", "transpose")
     rows, cols = operand.shape
     shape = (rows, cols) if variant == "copy" else (cols, rows)
-    return _one_kernel(entry, operand, shape, ("in", "out"), out, 0, how)
+    names = ("in", "out")
+    return _one_kernel(entry, operand, shape, names, out, 0, how, catalogue.is_best(variant))
 
 
 def run_row_sums(
@@ -238,12 +255,12 @@ def run_sums(
     Return a pair: the result, and a `Run` with a record of each launch. `how` has
     arguments for the constructor of `Run`.
     """
-    variant = best.of_one_matrix(variant)
-    entry = catalogue.find(operation, variant)
+    entry = catalogue.find(operation, best.of_one_matrix(variant))
     operand = array("a", a, "(rows, cols)", operation)
     rows, cols = operand.shape
     shape = (rows,) if operation == "row_sums" else (cols,)
-    return _one_kernel(entry, operand, shape, ("x", "sums"), out, 1, how)
+    names = ("x", "sums")
+    return _one_kernel(entry, operand, shape, names, out, 1, how, catalogue.is_best(variant))
 
 
 def _one_kernel(
@@ -254,10 +271,12 @@ def _one_kernel(
     out: Array | None,
     flops: int,
     how: dict[str, Any],
+    by_best: bool,
 ) -> tuple[Array, Run]:
     """Run a kernel that reads one matrix and writes one array.
 
-    `names` has the names of the kernel's parameters for the two arrays.
+    `names` has the names of the kernel's parameters for the two arrays. With `by_best`, the kernel
+    may be another one that fits the layout of the matrix.
     """
     rows, cols = operand.shape
     dtype = operand.dtype
@@ -265,27 +284,25 @@ def _one_kernel(
     run = Run([operand, *([target] if target else [])], **how)
     written = run.result(shape, dtype, [operand], target)
     run.work = one_pass_work(rows * cols, math.prod(shape), flops, dtype.itemsize)
-    array = run.ready(operand) if rows and cols else run.scratch((1,), dtype)
+    if by_best and operand.lies_in_columns and not operand.usable_as_is():
+        # The transposed matrix lies in rows. Its rows are the columns, and it is the transpose.
+        if entry.operation != "transpose":
+            operand, rows, cols = operand.transposed(), cols, rows
+            other = "row_sums" if entry.operation == "column_sums" else "column_sums"
+            entry = catalogue.find(other, entry.name)
+        elif not isinstance(written, np.ndarray):
+            run.packed(operand.array.T, written)
+            return run.deliver(written, [operand], target), run
+    matrix: Any = operand
     while 0 not in shape:
         _, slices, _ = entry.launch(rows, cols, item_size=dtype.itemsize)[0]
         # The kernel leaves one sum for each slice of a row. The next pass adds up these sums.
         sliced = entry.operation == "column_sums" and slices > 1
         result = run.scratch((slices, cols), dtype) if sliced else written
-        run.launch(
-            entry,
-            (rows, cols),
-            {
-                names[0]: array,
-                names[1]: result,
-                "rows": np.int32(rows),
-                "cols": np.int32(cols),
-            },
-            item_size=dtype.itemsize,
-            defines=(f"REAL={REAL_NAME[dtype]}",),
-        )
+        run.launch_on_matrix(entry, matrix, {names[1]: result}, names[0])
         if not sliced:
             break
-        array, rows = result, slices
+        matrix, rows = result, slices
     return run.deliver(written, [operand], target), run
 
 

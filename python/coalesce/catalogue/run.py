@@ -12,7 +12,6 @@ import numpy as np
 from coalesce import catalogue
 from coalesce._core import ops
 from coalesce.arrays import devices, foreign, simulated_memory
-from coalesce.arrays.copies import copy
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.device_array import DeviceArray
 from coalesce.arrays.devices import Device
@@ -205,54 +204,86 @@ class Run:
         if not operand.on_gpu:
             return in_c_order(require.quoted(operand.name), operand.array, operand.dtype)
         array = operand.array
-        if operand.dtype in REAL_NAME and len(array.shape) == 2 and array.T.contiguous:
-            return self.transposed(operand.transposed())
-        return self._packed(array)
+        if operand.dtype in REAL_NAME and operand.lies_in_columns:
+            return self.transposed(operand.transposed(), "vectorized")
+        return self.packed(array)
 
-    def _packed(self, array: GpuArray) -> Any:
-        """Return a C-ordered copy of a GPU array of one or two dimensions."""
-        item = array.dtype.itemsize
-        if any(stride % item for stride in array.strides):
-            raise ValueError(
-                f"a GPU array has strides {array.strides}, which are not multiples of its element "
-                f"size, {item} bytes; make it contiguous first"
-            )
-        element, of_size = ELEMENTS[item]
-        packed = self.scratch(array.shape, array.dtype)
-        target = foreign.require_gpu_array(packed)
-        row_stride, col_stride = (stride // item for stride in (0, *array.strides)[-2:])
-        memory = array.whole()
-        count = math.prod(array.shape)
+    def packed(self, array: GpuArray, out: Any = None) -> Any:
+        """Copy a GPU array of one or two dimensions to an array in C order, and return this array.
+
+        The copy goes to `out`, if it is passed.
+        """
+        result = self.scratch(array.shape, array.dtype) if out is None else out
+        target = foreign.require_gpu_array(result)
+        row_stride, col_stride = element_strides(array)
+        item, memory, count = array.dtype.itemsize, array.whole(), math.prod(array.shape)
+        cols = array.shape[-1]
+        if array.contiguous:
+            cols, row_stride, col_stride = count, count, 1
+            whole = count * item // 16 * 16 // item
+            if 0 < whole < count and array.address % 16 == 0 and target.address % 16 == 0:
+                # Copy 16 bytes at a time, and the last elements apart.
+                for begin, size in ((0, whole), (whole, count - whole)):
+                    self.packed(array.part(begin, size), target.part(begin, size))
+                return result
+        width = item
+        if col_stride == 1:  # copy several elements at once
+            places = (array.address, target.address, cols * item, row_stride * item)
+            width = next(w for w in (16, 8, 4, 2, 1) if w == item or not any(p % w for p in places))
+        each = width // item
+        element, of_size = ELEMENTS[width]
         self.launch(
             catalogue.find("layout", "contiguous"),
-            (count, 1),
+            (count // each, 1),
             {
                 "x": memory.flat(of_size),
                 "out": target.flat(of_size),
-                "n": np.uint64(count),
-                "cols": np.uint64(array.shape[-1]),
-                "pitch": np.uint64(array.shape[-1]),
-                "first": np.int64((array.address - memory.address) // item),
-                "row_stride": np.int64(row_stride),
+                "n": np.uint64(count // each),
+                "cols": np.uint64(cols // each),
+                "pitch": np.uint64(cols // each),
+                "first": np.int64((array.address - memory.address) // width),
+                "row_stride": np.int64(row_stride // each),
                 "col_stride": np.int64(col_stride),
             },
-            item_size=item,
+            item_size=width,
             defines=(f"ELEMENT={element}",),
         )
-        return packed
+        return result
 
-    def transposed(self, operand: Operand) -> Any:
+    def launch_on_matrix(
+        self, entry: ops.Variant, matrix: Operand | Any, values: dict[str, Any], name: str
+    ) -> None:
+        """Launch a kernel that reads a matrix: an operand, or an array of `scratch`.
+
+        `name` is the kernel's parameter for the matrix. Some kernels read a GPU array with any
+        distances between its rows and columns. Others need a copy.
+        """
+        rows, cols = matrix.shape
+        defines: tuple[str, ...] = (f"REAL={REAL_NAME[matrix.dtype]}",)
+        array, strides = matrix, (cols, 1)
+        if isinstance(matrix, Operand):
+            as_is = not matrix.on_gpu or matrix.lies_in_columns or matrix.usable_as_is()
+            if "row_stride" in entry.arguments and not as_is:
+                array, strides = matrix.array.part(0, 1), element_strides(matrix.array)
+                defines = (*defines, "STRIDED")
+            else:
+                array = self.ready(matrix) if rows and cols else self.scratch((1,), matrix.dtype)
+        values = {
+            **values,
+            name: array,
+            "rows": np.int32(rows),
+            "cols": np.int32(cols),
+            "row_stride": np.int64(strides[0]),
+            "col_stride": np.int64(strides[1]),
+        }
+        size = matrix.dtype.itemsize
+        self.launch(entry, (rows, cols), values, item_size=size, defines=defines)
+
+    def transposed(self, operand: Operand, variant: str = "padded") -> Any:
         """Return the transpose of a matrix as a new array. A kernel of this package computes it."""
-        rows, cols = operand.shape
-        array = self.ready(operand)
-        result = self.scratch((cols, rows), operand.dtype)
-        self.launch(
-            catalogue.find("transpose", "padded"),
-            (rows, cols),
-            {"in": array, "out": result, "rows": np.int32(rows), "cols": np.int32(cols)},
-            item_size=operand.dtype.itemsize,
-            defines=(f"REAL={REAL_NAME[operand.dtype]}",),
-        )
+        result = self.scratch(operand.shape[::-1], operand.dtype)
+        entry = catalogue.find("transpose", variant)
+        self.launch_on_matrix(entry, operand, {"out": result}, "in")
         return result
 
     def result(
@@ -292,7 +323,7 @@ class Run:
             return written if model is None else foreign.to_library_of(model, written)
         if written is not out.array:
             if out.on_gpu:
-                copy(written, out.array)
+                self.packed(foreign.require_gpu_array(written), out.array)
             else:
                 out.array[...] = written
                 simulated_memory.define(out.array)
@@ -318,6 +349,18 @@ class Run:
             parts=tuple((name, r.kernel_ms) for name, r in self.records),
             no_time=no_time,
         )
+
+
+def element_strides(array: GpuArray) -> tuple[int, int]:
+    """Return the distances of rows and of columns, in elements. A vector is one row."""
+    item = array.dtype.itemsize
+    if any(stride % item for stride in array.strides):
+        raise ValueError(
+            f"a GPU array has strides {array.strides}, which are not multiples of its element "
+            f"size, {item} bytes; make it contiguous first"
+        )
+    row_stride, col_stride = (stride // item for stride in (0, *array.strides)[-2:])
+    return row_stride, col_stride
 
 
 def _only_itself(value: Any) -> Any:

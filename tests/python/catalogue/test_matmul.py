@@ -239,13 +239,12 @@ def test_products_of_parts_of_k(form, shape, slices, random, monkeypatch):
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.tile}-{form.parts}")
 def test_the_model_and_the_launch_agree(form):
-    """The model of "best" computes blocks and threads as the geometry of the launch does."""
+    """The model of "best" computes blocks as the geometry of the launch does."""
     entry = catalogue.find("matmul", "split_k")
     assert form.tile in entry.tiles
     rows, cols, cluster, _ = best._tile_of(form.tile, form.parts)
-    grid, block, _ = entry.launch(3 * rows, 5 * cols, tile=form.tile, parts=form.parts, slices=2)
+    grid, _, _ = entry.launch(3 * rows, 5 * cols, tile=form.tile, parts=form.parts, slices=2)
     assert grid == (5 * cluster * 2, 3, 1)
-    assert block[0] * cluster == form.threads
 
 
 @pytest.mark.parametrize("tile", [0, 32, 64, 128])
@@ -255,8 +254,11 @@ def test_divisions_of_k_have_work(tile, random):
         time, chosen, parts, slices = best._divided(m, n, k, tile, 132)
         assert time > 0
         assert tile in (0, chosen)
-        *_, cluster, stage = best._tile_of(chosen, parts)
+        rows, cols, cluster, stage = best._tile_of(chosen, parts)
         assert slices == 1 or slices * stage * cluster <= k
+        (resident,) = {f.resident for f in FORMS if (f.tile, f.parts) == (chosen, parts)}
+        blocks = -(-m // rows) * -(-n // cols) * cluster * slices
+        assert slices == 1 or blocks <= resident * 132
 
 
 def test_the_profile_is_that_of_the_product(random):
@@ -512,6 +514,39 @@ def test_best_by_compute_capability():
 def test_best(shape, dtype, device, random):
     a, b = operands(random, *shape, dtype)
     assert_product(coalesce.matmul(a, b, variant="best", device=device), a, b)
+
+
+HOPPER = SimpleNamespace(kind="cuda", compute_capability=(9, 0), multiprocessors=132)
+
+
+@pytest.mark.parametrize(
+    "shape", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (1, 1, 1), (1, 6000, 1)], ids=str
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_best_knows_a_variant_for_extreme_shapes(shape, dtype):
+    variant, tile = best.of_matmul(*shape, np.dtype(dtype), HOPPER)
+    assert tile in (*coalesce.variants("matmul")[variant].tiles, 0)
+
+
+def test_tiles_are_smaller_if_multiprocessors_would_have_none():
+    chosen = {
+        (kernel, n): best.tile(kernel, n, n, n, 132)
+        for kernel, n in (
+            ("bf16", 64), ("bf16", 1024), ("bf16", 1536), ("bf16", 4096), ("bf16", 8192),
+            ("dmma", 512), ("dmma", 1024), ("dmma", 4096), ("tf32", 1024),
+        )
+    }  # fmt: skip
+    assert {key: tile and (tile.rows, tile.cols) for key, tile in chosen.items()} == {
+        ("bf16", 64): (128, 64),
+        ("bf16", 1024): (128, 64),
+        ("bf16", 1536): (128, 192),
+        ("bf16", 4096): (128, 256),
+        ("bf16", 8192): (128, 256),
+        ("dmma", 512): (64, 64),
+        ("dmma", 1024): (128, 64),
+        ("dmma", 4096): (128, 128),
+        ("tf32", 1024): None,
+    }
 
 
 def test_best_accepts_no_tile():
