@@ -14,9 +14,12 @@ C++ (csrc/bindings/gpu_calls.hpp). It calls Python only to make a plan.
 
 For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
 slabs. While the GPU multiplies one slab, the next slabs of `a` are copied to the GPU, and earlier
-slabs of the result are copied back. Products of GPU arrays are not divided. The kernel for a slab
-may add up the terms in another order than the kernel for the whole matrix. So the result for NumPy
-arrays may differ from the result for GPU arrays in the last bits.
+slabs of the result are copied back. If `b` is large, the rows of `b` are also divided, into parts:
+the GPU first multiplies all slabs by the first part of `b`, and then adds their products with the
+other parts. So it can start when the first part of `b` and the first slab of `a` are there.
+Products of GPU arrays are not divided. The kernel for a slab may add up the terms in another order
+than the kernel for the whole matrix. So the result for NumPy arrays may differ from the result for
+GPU arrays in the last bits.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,6 +63,11 @@ _TILE_ROWS = 128
 # smaller ones, the overlap of copies saves less time than the additional launches take.
 _SLABS_FROM = 16 << 20
 _MOST_SLABS = 8
+# `b` is divided into parts if it has at least this number of bytes. When the GPU has multiplied the
+# first half of `b`, it has all of the other half. So the other half is one part.
+_PARTS_FROM = 128 << 20
+_PARTS = (0, 1 / 4, 1 / 2, 1)  # where the parts begin and end, relative to the rows of `b`
+_PART_ROWS = 32  # the boundaries of parts are multiples of this number, the steps of a stage
 
 
 @dataclass(frozen=True)
@@ -395,19 +404,41 @@ def _in_slabs(
     variant, tile = best.of_matmul(m, n, k, a.dtype, how["device"])
     keywords = {**options, **how, "variant": variant, **({"tile": tile} if tile else {})}
     result: GpuArray = keywords.pop("out", None) or planner.place((m, n), a.dtype)
-    c = options.get("c")
-    for number in range(1, len(places)):  # `b` and `c` are copied first
-        planner.copy("to_device", number, places[number])
-    mark = planner.mark()
-    for first in range(0, m, slab):
-        rows, out = _rows(a, first, slab), _rows(result, first, slab)
-        planner.copy("to_device", 0, rows, rows.address - a.address)
-        if c is not None:
-            keywords["c"] = _rows(c, first, slab)
-        OPERATIONS["matmul"].function(rows, b, out=out, **keywords)
-        planner.copy("to_host", len(places), out, out.address - result.address)
-        planner.release(mark)  # the next slab's launches come later, on the same stream
+    c, mark = options.get("c"), planner.mark()
+    bounds = _part_bounds(variant, b, k)
+    for begin, end in pairwise(bounds):
+        part = _rows(b, begin, end - begin)
+        planner.copy("to_device", 1, part, part.address - b.address)
+        for first in range(0, m, slab):
+            rows, out = _rows(a, first, slab), _rows(result, first, slab)
+            if begin == 0:
+                planner.copy("to_device", 0, rows, rows.address - a.address)
+                if c is not None:
+                    keywords["c"] = _rows(c, first, slab)
+                    place = keywords["c"].address - c.address
+                    planner.copy("to_device", 2, keywords["c"], place)
+            else:  # add to the product with the earlier parts
+                keywords["c"], keywords["beta"] = out, 1.0
+            columns = replace(
+                rows,
+                address=rows.address + begin * rows.item_bytes,
+                shape=(rows.shape[0], end - begin),
+            )
+            OPERATIONS["matmul"].function(columns, part, out=out, **keywords)
+            if end == k:
+                planner.copy("to_host", len(places), out, out.address - result.address)
+            planner.release(mark)  # later launches come later, on the same stream
     return result
+
+
+def _part_bounds(variant: str, b: GpuArray, k: int) -> list[int]:
+    """Return where the parts of the rows of `b` begin and end. Without parts, it is [0, k]."""
+    # These variants read columns of `a` in place, if their rows are aligned.
+    in_place = catalogue.find("matmul", variant).preparation == "map_both"
+    aligned = k * b.item_bytes % 16 == 0 and b.contiguous
+    if not in_place or not aligned or b.bytes < _PARTS_FROM:
+        return [0, k]
+    return sorted({*(round(k * x / _PART_ROWS) * _PART_ROWS for x in _PARTS[:-1]), k})
 
 
 def _slab_rows(

@@ -3,6 +3,7 @@
 Without a GPU, the last test runs this file on the simulated driver.
 """
 
+import gc
 from collections import OrderedDict
 from typing import Any
 
@@ -13,6 +14,7 @@ import simulated_driver
 import coalesce
 from coalesce.arrays import copies
 from coalesce.catalogue import planned_calls
+from coalesce.catalogue.run import compiled
 
 
 @pytest.fixture
@@ -66,6 +68,34 @@ def test_slabs(
     slabs = [step for kind, step in steps if kind == "to_host"]
     assert 1 < len(slabs) <= 3
     assert sum(size for _, _, _, size in slabs) == right.nbytes
+
+
+@pytest.mark.parametrize("shape", [(300, 70, 260), (129, 33, 64), (200, 50, 36), (130, 20, 35)])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize("order_b", ["C", "F"])
+def test_parts(
+    shape: tuple[int, int, int],
+    beta: float,
+    order_b: str,
+    made: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    random: np.random.Generator,
+) -> None:
+    """Slabs of `a` are multiplied by parts of `b`, which are copied one after another."""
+    monkeypatch.setattr(planned_calls, "_SLABS_FROM", 0)
+    monkeypatch.setattr(planned_calls, "_PARTS_FROM", 0)
+    monkeypatch.setattr(planned_calls.best, "of_matmul", lambda *_: ("tensor_map", 0))
+    m, n, k = shape
+    a = random.random((m, k), np.float32)
+    b = np.asarray(random.random((k, n), np.float32), order=order_b)
+    c = random.random((m, n), np.float32) if beta else None
+    got = coalesce.matmul(a, b, variant="best", alpha=2.0, beta=beta, c=c)
+    np.testing.assert_allclose(got, 2 * a @ b + (beta * c if c is not None else 0), 1e-4)
+    _, steps = made[0]
+    parts = [step for kind, step in steps if kind == "to_device" and step[0] == 1]
+    assert sum(size for _, _, _, size in parts) == b.nbytes
+    whole = order_b == "F" or k % 4 != 0  # then columns of `a` or rows of `b` cannot be used alone
+    assert len(parts) == (1 if whole else {260: 3, 64: 2, 36: 2}[k])
 
 
 def test_only_the_best_variant_has_slabs(
@@ -188,6 +218,22 @@ def test_gpu_arrays_with_each_alignment(made: Any, random: np.random.Generator) 
         product = coalesce.matmul(x, x, variant="tensor_map").get()
         np.testing.assert_allclose(product, a @ a, 1e-5)
     assert len(made) == 3
+
+
+def test_a_plan_keeps_its_kernels(made: Any, random: np.random.Generator) -> None:
+    """A plan works after every other reference to its kernels and their modules is gone."""
+    a = random.random((33, 33), np.float32)
+    x = coalesce.to_device(a)
+    variants = ("tiled", "pipelined", "transposed_b")
+    for _ in range(2):
+        for variant in variants:
+            for operand in (a, x):
+                product = coalesce.matmul(operand, operand, variant=variant, device="cuda")
+                product = product if operand is a else product.get()
+                np.testing.assert_allclose(product, a @ a, 1e-5)
+        compiled.cache_clear()
+        gc.collect()
+    assert len(made) == 2 * len(variants)  # each plan was used twice
 
 
 @pytest.mark.usefixtures("on_simulator")
