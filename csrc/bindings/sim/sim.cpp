@@ -184,8 +184,13 @@ void add_simulated_arrays(py::module_& m) {
 
     py::class_<sim::DeviceArray, std::shared_ptr<sim::DeviceArray>>(
         m, "Memory", "An array in simulated device memory: host memory with a device address.")
-        .def(py::init(&sim::allocate_array), py::arg("shape"), py::arg("item_bytes"),
-             py::arg("type"), py::arg("address") = 0)
+        .def(py::init([](std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
+                         uint64_t address, uint64_t host) {
+                 return sim::allocate_array(std::move(shape), item_bytes, std::move(type), address,
+                                            reinterpret_cast<std::byte*>(host));
+             }),
+             py::arg("shape"), py::arg("item_bytes"), py::arg("type"), py::arg("address") = 0,
+             py::arg("host") = 0)
         .def_property_readonly("address",
                                [](const sim::DeviceArray& a) { return a.buffer().address; })
         .def(

@@ -74,7 +74,7 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
         std::memset(a.undefined.get(), kind == Kind::device || kind == Kind::array, bytes);
     }
     used_ += bytes;
-    stale_ = true;
+    changed();
     return allocations_.emplace(a.address, std::move(a)).first->second;
 }
 
@@ -96,14 +96,14 @@ void Memory::take(uint64_t bytes) {
 }
 
 Allocation& Memory::add(Allocation a) {
-    stale_ = true;
+    changed();
     return allocations_.insert_or_assign(a.address, std::move(a)).first->second;
 }
 
 void Memory::remove(uint64_t address) {
     if (call_waits()) runtime().order.host_waits_for_all();
     allocations_.erase(address);
-    stale_ = true;
+    changed();
 }
 
 void Memory::free(uint64_t address, bool of_host) {
@@ -144,7 +144,7 @@ void Memory::release(uint64_t address) {
     freed_[address] = {a.bytes, a.name, a.described()};
     if (freed_.size() > max_freed) freed_.erase(freed_.begin());
     allocations_.erase(entry);
-    stale_ = true;
+    changed();
 }
 
 void Memory::free_all(Context owner) {

@@ -128,8 +128,12 @@ class Memory {
     [[nodiscard]] uint64_t total() const;
     [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
     void keep_undefined() { checked_ = true; }
+    // How often an allocation was made or freed.
+    [[nodiscard]] uint64_t changes() const { return changes_; }
 
   private:
+    void changed() { stale_ = true, ++changes_; }
+
     struct Freed {
         uint64_t bytes;
         std::string name, description;
@@ -145,7 +149,7 @@ class Memory {
     Names names_;
     bool stale_ = true, checked_ = false;
     uint64_t next_ = arena_base, next_object_ = sim::objects_base;
-    uint64_t used_ = 0, count_ = 0;
+    uint64_t used_ = 0, count_ = 0, changes_ = 0;
 };
 
 // A memory pool. Freed memory is released at once, so a pool reserves exactly the memory in use.

@@ -37,6 +37,8 @@ const model::Gpu& gpu_named(const std::string& name) {
     return *model::find_gpu("h200");
 }
 
+bool is_program() { return setting("COALESCE_PROGRAM_CODE") != ""; }
+
 bool made = false;
 
 // Runs at the end of the process, after main() and the destructors of static objects.
@@ -58,13 +60,14 @@ __attribute__((destructor)) void finish() {
 __attribute__((constructor)) void start() {
     reserve_arena();
     end_with_parent();
-    watch_signals();
+    // Otherwise Python has loaded the library into its own process (coalesce.numba).
+    if (is_program()) watch_signals();
 }
 
 }  // namespace
 
 Runtime::Runtime() : settings(settings_of_environment()), gpu(gpu_named(settings.gpu)) {
-    if (settings.check) memory.keep_undefined();
+    if (settings.check || !is_program()) memory.keep_undefined();
     made = true;
     // The report is that of this process. A child that uses CUDA has no report.
     pthread_atfork(nullptr, nullptr, [] { made = false; });

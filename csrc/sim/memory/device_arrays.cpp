@@ -33,7 +33,8 @@ struct DeviceArrays {
 }  // namespace
 
 DeviceArray::DeviceArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
-                         uint64_t address) {
+                         uint64_t address, std::byte* host)
+    : borrowed_(host != nullptr) {
     constexpr uint64_t most = uint64_t{1} << 40;
     uint64_t bytes = item_bytes;
     for (const int64_t n : shape) bytes = n && bytes > most / uint64_t(n) ? most + 1 : bytes * n;
@@ -42,6 +43,11 @@ DeviceArray::DeviceArray(std::vector<int64_t> shape, uint32_t item_bytes, std::s
     buffer_.shape = std::move(shape);
     buffer_.item_bytes = item_bytes;
     buffer_.type = std::move(type);
+    if (host) {
+        buffer_.address = address;
+        buffer_.host = host;
+        return;
+    }
     const uint64_t size = (std::max<uint64_t>(bytes, 1) + 63) / 64 * 64;
     if (bytes <= most) buffer_.host = static_cast<std::byte*>(std::aligned_alloc(64, size));
     if (!buffer_.host)
@@ -58,16 +64,17 @@ DeviceArray::DeviceArray(std::vector<int64_t> shape, uint32_t item_bytes, std::s
 DeviceArray::~DeviceArray() {
     DeviceArrays& registry = DeviceArrays::get();
     const std::lock_guard lock(registry.mutex);
-    std::free(std::exchange(buffer_.host, nullptr));
+    std::byte* const host = std::exchange(buffer_.host, nullptr);
+    if (!borrowed_) std::free(host);
     registry.live.erase(buffer_.address);
     registry.freed.emplace(buffer_.address, std::move(buffer_));
     if (registry.freed.size() > max_freed) registry.freed.erase(registry.freed.begin());
 }
 
 std::shared_ptr<DeviceArray> allocate_array(std::vector<int64_t> shape, uint32_t item_bytes,
-                                            std::string type, uint64_t address) {
+                                            std::string type, uint64_t address, std::byte* host) {
     auto array =
-        std::make_shared<DeviceArray>(std::move(shape), item_bytes, std::move(type), address);
+        std::make_shared<DeviceArray>(std::move(shape), item_bytes, std::move(type), address, host);
     DeviceArrays& registry = DeviceArrays::get();
     const std::lock_guard lock(registry.mutex);
     registry.live[array->buffer().address] = array;

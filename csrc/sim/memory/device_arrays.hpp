@@ -26,9 +26,10 @@ class DeviceArray {
     // Makes an array of `shape`. Messages describe its elements by the name `type` and the size
     // `item_bytes`. The array is filled with 0xFF bytes, so a kernel that reads before it writes
     // gets NaNs. Throws LaunchError if this machine does not have enough memory. If `address` is 0,
-    // the array gets the next free address.
+    // the array gets the next free address. If `host` is not null, the array uses this memory of
+    // another owner, without changing it.
     DeviceArray(std::vector<int64_t> shape, uint32_t item_bytes, std::string type,
-                uint64_t address = 0);
+                uint64_t address = 0, std::byte* host = nullptr);
     ~DeviceArray();
     DeviceArray(const DeviceArray&) = delete;
     DeviceArray& operator=(const DeviceArray&) = delete;
@@ -38,12 +39,14 @@ class DeviceArray {
 
   private:
     Buffer buffer_;
+    bool borrowed_;
 };
 
 // Allocates an array and adds it to live_arrays().
 [[nodiscard]] std::shared_ptr<DeviceArray> allocate_array(std::vector<int64_t> shape,
                                                           uint32_t item_bytes, std::string type,
-                                                          uint64_t address = 0);
+                                                          uint64_t address = 0,
+                                                          std::byte* host = nullptr);
 
 // Returns all live arrays, sorted by address. The result keeps them alive.
 [[nodiscard]] std::vector<std::shared_ptr<DeviceArray>> live_arrays();

@@ -24,6 +24,7 @@ class Memory:
         item_bytes: int,
         type: str,  # noqa: A002
         address: int = 0,
+        host: int = 0,
     ) -> None: ...
     @property
     def address(self) -> int: ...

@@ -22,10 +22,21 @@ from coalesce._core import sim
 
 
 class SimulatedMemory(sim.Memory):
-    """An allocation in the memory of a simulated GPU. It is freed when no array uses it."""
+    """An allocation in the memory of a simulated GPU. It is freed when no array uses it.
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> None:
-        super().__init__(shape, dtype.itemsize, str(dtype))
+    With `host`, the memory belongs to another owner: `address` is its address on the simulated GPU,
+    and `host` is its address in this process.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: str,
+        address: int = 0,
+        host: int = 0,
+    ) -> None:
+        super().__init__(shape, dtype.itemsize, str(dtype), address, host)
         self.device = device
         self.lost = False  # a fault of a kernel destroys a GPU's memory, but never this memory
         self.size = math.prod(shape) * dtype.itemsize
