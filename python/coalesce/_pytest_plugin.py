@@ -1,16 +1,62 @@
-"""A pytest plugin that explains why a test of a profile's counts failed.
+"""A pytest plugin: it explains failed tests of counts, and runs tests of Numba on the simulator.
 
-For example, if ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause the
-bank conflicts.
+If ``assert p.bank_conflicts == 0`` fails, pytest shows the accesses that cause the bank conflicts.
+
+With the option ``--cuda-simulator``, tests that use ``numba.cuda`` run on the simulator, even if
+the machine has a GPU. With ``--cuda-check``, the launches of each test are also checked, and a test
+fails if the check finds a mistake.
 
 pytest loads this plugin if coalesce is installed. The plugin imports no other module of the
-package. So it does not slow down tests that do not use coalesce.
+package unless a test or an option needs it. So it does not slow down other tests.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options ``--cuda-simulator`` and ``--cuda-check``."""
+    group = parser.getgroup("coalesce")
+    group.addoption(
+        "--cuda-simulator",
+        action="store_true",
+        help="run kernels of numba.cuda on coalesce's simulator",
+    )
+    group.addoption(
+        "--cuda-check",
+        action="store_true",
+        help="like --cuda-simulator, and a test fails if one of its kernels has a mistake, such as "
+        "a race",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Connect Numba with the simulator before a conftest.py can use it."""
+    options = early_config.known_args_namespace
+    if options.cuda_simulator or options.cuda_check:
+        os.environ["COALESCE_DEVICE"] = "sim"
+        import coalesce.numba  # noqa: F401
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Check the launches of a test, if the option ``--cuda-check`` says so."""
+    if not item.config.getoption("cuda_check"):
+        return (yield)
+    from coalesce.numba import checked
+
+    with checked() as found:
+        result = yield
+    if found:
+        pytest.fail("\n\n".join(map(str, found)), pytrace=False)
+    return result
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:

@@ -1,0 +1,94 @@
+"""Kernels of Triton on the simulator: results, analyses, the autotuner, wrong arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coalesce
+
+pytest.importorskip("triton")
+import triton_kernels as kernels
+
+from coalesce.arrays import devices
+from coalesce.triton import checked, simulate
+
+pytestmark = [
+    pytest.mark.usefixtures("on_simulator"),
+    pytest.mark.skipif(devices.resolve().kind != "sim", reason="Triton uses the GPU"),
+    pytest.mark.filterwarnings("ignore"),
+]
+X = np.arange(1000, dtype=np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64])
+@pytest.mark.parametrize("n", [1, 255, 1000])
+def test_arrays_of_numpy_are_arguments(dtype: type, n: int) -> None:
+    x, out = X[:n].astype(dtype), np.zeros(n, dtype)
+    simulate(kernels.add)[(4,)](x, x, out, n, BLOCK=256)
+    np.testing.assert_array_equal(out, x + x)
+
+
+def test_strides_are_arguments(random: np.random.Generator) -> None:
+    a = random.random((70, 40), np.float32)
+    for rows in (a, np.asfortranarray(a), a[::-1, ::2], a.T):
+        out = np.zeros(rows.shape, np.float32)
+        steps = [stride // 4 for stride in rows.strides]
+        simulate(kernels.softmax)[rows.shape[0]](rows, out, *steps, rows.shape[1], BLOCK=128)
+        powers = np.exp(rows - rows.max(axis=1, keepdims=True))
+        np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def test_matrix_products(random: np.random.Generator) -> None:
+    a, b = random.random((2, 64, 64), np.float32).astype(np.float16)
+    c = np.zeros((64, 64), np.float32)
+    grid = lambda meta: (64 // meta["B"], 64 // meta["B"])  # noqa: E731
+    simulate(kernels.matmul)[grid](a, b, c, 64)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2)
+    assert kernels.matmul.best_config.kwargs["B"] in (16, 32)
+
+
+def test_a_check_and_a_fault_name_the_array() -> None:
+    y = np.zeros(1000, np.float32)
+    findings = simulate(kernels.double_all).check((4,), X, y, BLOCK=256)
+    assert {(f.kind, f.array) for f in findings} == {("out_of_bounds", "x"), ("out_of_bounds", "y")}
+    with pytest.raises(coalesce.MemoryFault, match="past the end of `x`") as caught:
+        simulate(kernels.double_all)[(4,)](X, y, BLOCK=256)
+    assert "kernel double_all" in str(caught.value)
+    assert not simulate(kernels.add).check((4,), X, X, y, 1000, BLOCK=256)
+
+
+def test_races_between_programs_are_found() -> None:
+    out = np.zeros(1, np.float32)
+    findings = simulate(kernels.wrong_sum).check((4,), X, out, 1000, BLOCK=256)
+    assert {(f.kind, f.array) for f in findings} == {("race", "out")}
+    with checked() as found:
+        simulate(kernels.wrong_sum)[(4,)](X, out, 1000, BLOCK=256)
+    assert len(found) == 1
+
+
+def test_profiles_traces_and_steps_have_python_lines() -> None:
+    out = np.zeros(1000, np.float32)
+    profile = simulate(kernels.add).profile((4,), X, X, out, 1000, BLOCK=256)
+    assert not [reason for reason in profile.inexact.values() if "PTX" in reason]
+    assert "tl.store(out + i" in str(profile)
+    trace = simulate(kernels.add).trace((4,), X, X, out, 1000, BLOCK=256)
+    assert set(trace.select(array="out", kind="store").index.flat) - {-1} == set(range(1000))
+    with simulate(kernels.add).step((4,), X, X, out, 1000, BLOCK=256) as stepper:
+        texts = {step.text.strip() for step in stepper}
+    assert any("tl.store(out + i" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: simulate(len), TypeError, "`kernel` must be a function with @triton.jit"),
+        (lambda: simulate(kernels.add)[(4,)](X, X), TypeError, "missing"),
+        (lambda: simulate(kernels.add)[(0,)](X, X, X, 5, BLOCK=256), Exception, "grid.x"),
+    ],
+)
+def test_wrong_calls(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
