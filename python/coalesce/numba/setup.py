@@ -56,7 +56,7 @@ def _simulate(gpu: str) -> None:
 
 def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
     """Let the compiler note the Python line of each instruction."""
-    from numba.cuda.core.errors import NumbaDebugInfoWarning
+    from numba.cuda.core.errors import NumbaDebugInfoWarning, NumbaError
 
     @functools.wraps(compile_cuda)
     def compiled(*arguments: Any, **options: Any) -> Any:
@@ -64,7 +64,12 @@ def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
             return compile_cuda(*arguments, **options)
         with warnings.catch_warnings():  # the user did not ask for the lines
             warnings.simplefilter("ignore", NumbaDebugInfoWarning)
-            return compile_cuda(*arguments, **{**options, "lineinfo": True})
+            try:
+                return compile_cuda(*arguments, **{**options, "lineinfo": True})
+            except NumbaError:
+                raise
+            except Exception:  # Numba cannot describe some types, such as tuples of empty tuples
+                return compile_cuda(*arguments, **options)
 
     return compiled
 

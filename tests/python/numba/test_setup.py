@@ -42,14 +42,13 @@ def run(*words: str, code: int = 0, gpu: str = "sim") -> str:
 
 
 @pytest.mark.parametrize(
-    "imports",
+    ("imports", "gpu", "capability"),
     [
-        "from coalesce.numba import cuda",
-        "import coalesce.numba; from numba import cuda",
-        "from numba import cuda; cuda.is_available(); import coalesce.numba",
+        ("from coalesce.numba import cuda", "sim", (9, 0)),
+        ("import coalesce.numba; from numba import cuda", "sim:a100", (8, 0)),
+        ("from numba import cuda; cuda.is_available(); import coalesce.numba", "sim", (9, 0)),
     ],
 )
-@pytest.mark.parametrize(("gpu", "capability"), [("sim", (9, 0)), ("sim:a100", (8, 0))])
 def test_a_program_runs_and_continues_after_a_fault(
     imports: str, gpu: str, capability: tuple[int, int]
 ) -> None:
