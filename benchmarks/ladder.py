@@ -65,7 +65,7 @@ def main() -> None:
         rungs = _rungs() if shape == LADDER else FASTEST
         results["shapes"].append(_timed(shape, [*rungs, "cublas"], options.runs))
     for variant, library, *dtypes in TENSOR_CORES:
-        for size in (2048, 4096, 8192):
+        for size in (1024, 2048, 4096, 8192):
             row = _timed((size, size, size), [variant, library], options.runs, *dtypes)
             results["tensor_cores"].append(row)
     recording.write(results, options.out)

@@ -21,11 +21,17 @@ LARGE = (16384, 16384)
 OTHER = ((1000000, 1000), (1000, 1000000), (16383, 16385), (8192, 32768))  # for transposes
 LONG = OTHER[:2]  # for sums
 
+BFLOAT16 = ", bfloat16 result"
+
 # What limits a speed, if its goal is not reached. The key is the name of the goal.
 LIMITS = {
     "4096 x 4096 x 4096": "[The main loop of `tensor_map`](ladder.md#tensor_map): register-bank "
     "conflicts and loads of shared memory.",
     "8192 x 8192 x 8192": "As for 4096 x 4096 x 4096.",
+    **dict.fromkeys(
+        (f"`bf16` at {n}{result}" for n in (1024, 4096, 8192) for result in ("", BFLOAT16)),
+        "[Power, and at 1024 the copies from L2](ladder.md#bf16-and-tf32).",
+    ),
     "product of 8192": "The product alone takes about as long as the goal. See "
     "[Speed on a GPU](gpu_speed.md#goals-that-are-not-reached).",
     "launch": "The driver's own function takes longer than the goal. See "

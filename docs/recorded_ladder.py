@@ -22,7 +22,8 @@ SHAPE_GOALS: dict[int | None, float] = {
 }
 TENSOR_CORE_GOALS: dict[tuple[str, int], float] = {
     **{("tf32x3", n): 2.0 for n in (2048, 4096, 8192)},
-    **{(name, n): 1.0 for name in ("tf32", "bf16") for n in (4096, 8192)},
+    **{("tf32", n): 1.0 for n in (4096, 8192)},
+    **{("bf16", n): goal for n, goal in ((1024, 1.10), (4096, 1.05), (8192, 1.05))},
     **{("dmma", n): 0.9 for n in (2048, 4096, 8192)},
 }
 
