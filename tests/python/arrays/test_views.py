@@ -1,15 +1,17 @@
-"""Views of NumPy arrays as arguments: `x[r:]` is passed like `d_x + r` in a CUDA program."""
+"""Views of NumPy arrays as arguments: `x[r:]` is passed like `d_x + r` in a CUDA program.
+
+Without a GPU, the last test runs this file on the simulated driver.
+"""
 
 import pickle
 import threading
 
 import numpy as np
 import pytest
+import simulated_driver
 
 import coalesce
 from coalesce.arrays.pointer import whole_of
-from coalesce.launch import gpu
-from coalesce.launch.arguments import HostArray
 
 NEIGHBOURS = """__global__ void neighbours(const float *x, float *y, int n) {
     int i = int(blockIdx.x * blockDim.x + threadIdx.x);
@@ -329,102 +331,10 @@ def test_operations_do_not_use_the_base():
     assert view.totals() == own.totals()
 
 
-# --- the launch on a GPU, with a model of the GPU's memory ---------------------------------------
-
-
-class Memory:
-    """The memory of a GPU in host memory, with the methods that `gpu._Staged` uses."""
-
-    def __init__(self):
-        self.held = {}
-
-    def allocate(self, size, _what):
-        address = 1 << 20 * (1 + len(self.held))
-        self.held[address] = np.zeros(size, np.uint8)
-        return type("Allocation", (), {"address": address})
-
-    def at(self, address, size):
-        start = max(a for a in self.held if a <= address)
-        return self.held[start][address - start : address - start + size]
-
-    def to_device(self, address, source, _stream):
-        self.at(address, source.size)[...] = source
-
-    def to_host(self, target, address, _stream):
-        target[...] = self.at(address, target.size)
-
-
-def staged(*views, written=True):
-    hosts = []
-    for view in views:
-        whole, offset = whole_of(view) or (view, 0)
-        partial = whole is not view
-        size = view.nbytes if partial else None
-        hosts.append(HostArray("x", whole, whole, written, offset, view_bytes=size))
-    memory = Memory()
-    return memory, gpu._Staged(memory, hosts), hosts
-
-
-def test_a_write_outside_the_view_reaches_the_base():
-    x = np.arange(16, dtype=np.uint8)
-    memory, arrays, hosts = staged(x[4:12])
-    arrays.send(set(), 0)
-    assert arrays.value(hosts[0]) == arrays.address(hosts[0]) + 4
-    on_gpu = memory.at(arrays.address(hosts[0]), 16)
-    np.testing.assert_array_equal(on_gpu, x)
-    on_gpu[[0, 5, 14]] = 99
-    arrays.fetch(hosts, 0)
-    assert np.flatnonzero(x == 99).tolist() == [0, 5, 14]
-
-
-def test_changes_of_the_base_during_the_kernel_are_kept():
-    """Two threads launch kernels on two views. Neither overwrites the result of the other."""
-    x = np.arange(16, dtype=np.uint8)
-    memory, arrays, hosts = staged(x[:8])
-    arrays.send(set(), 0)
-    memory.at(arrays.address(hosts[0]), 16)[:8] = 77
-    x[8:] = 88
-    arrays.fetch(hosts, 0)
-    assert x.tolist() == [77] * 8 + [88] * 8
-
-
-def test_two_written_views_are_both_copied_back():
-    x = np.arange(16, dtype=np.uint8)
-    memory, arrays, hosts = staged(x[10:], x[2:6])
-    assert arrays.address(hosts[0]) == arrays.address(hosts[1])
-    arrays.send({"x"}, 0)
-    on_gpu = memory.at(arrays.address(hosts[0]), 16)
-    np.testing.assert_array_equal(on_gpu, x)
-    on_gpu[[3, 8, 12]] = 99
-    x[[3, 12]] = 55
-    arrays.fetch(hosts, 0)
-    assert np.flatnonzero(x == 99).tolist() == [3, 8, 12]
-
-
-def test_a_view_and_a_longer_array_in_the_same_memory():
-    """The array has three bytes more than the elements of the view."""
-    x = np.arange(11, dtype=np.uint8)
-    whole, offset = whole_of(x[4:8].view(np.float32))
-    memory = Memory()
-    hosts = [
-        HostArray("a", x, x, written=False),
-        HostArray("b", whole, whole, written=True, offset=offset, view_bytes=4),
-    ]
-    arrays = gpu._Staged(memory, hosts)
-    arrays.send(set(), 0)
-    on_gpu = memory.at(arrays.address(hosts[0]), 11)
-    np.testing.assert_array_equal(on_gpu, x)
-    on_gpu[[1, 5]] = 99
-    arrays.fetch(hosts[1:], 0)
-    assert np.flatnonzero(x == 99).tolist() == [1, 5]
-
-
-def test_write_only_arrays_are_not_sent_unless_they_are_views():
-    x = np.arange(1, 17, dtype=np.uint8)
-    for view, sent in ((x, False), (x[1:], True)):
-        memory, arrays, hosts = staged(view)
-        arrays.send({"x"}, 0)
-        assert memory.at(arrays.address(hosts[0]), 16).any() == sent
+def test_a_write_only_view_keeps_the_other_elements(device):
+    x = np.arange(16, dtype=np.float32)
+    kernel(SET, device).launch(1, 1, x[1:], 6, write_only=["x"])
+    np.testing.assert_array_equal(x, np.arange(16))
 
 
 def test_launches_in_two_threads_on_two_views(device):
@@ -509,3 +419,8 @@ def test_undefined_elements_of_a_view():
     assert [(f.kind, f.array, f.index) for f in found] == [("uninitialized", "y", (51,))]
     # The other argument has values, and both arguments are the same elements.
     assert not kernel(source).check(1, 1, x, x[:2], undefined="y")
+
+
+@pytest.mark.usefixtures("on_simulator")
+def test_on_the_simulated_driver():
+    simulated_driver.run_tests(__file__)
