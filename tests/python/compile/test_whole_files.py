@@ -1,6 +1,7 @@
 """CUDA C++ files that nvcc accepts: with main(), host headers and launches."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +65,13 @@ int main() {
     return 0;
 }
 """
+
+
+def _one(*kernel: Any, before: float = 0, **options: Any) -> float:
+    """Return the number that one thread of a kernel leaves in place of `before`."""
+    x = np.full(1, before, np.int32)
+    coalesce.Kernel(*kernel, **options)[1, 1](x)
+    return x[0]
 
 
 def _line(text: str, start: str) -> int:
@@ -149,19 +157,13 @@ def test_templates_that_the_program_launches(device: str) -> None:
     assert x.tolist() == [1.5, 1.5, 0, 0]
     with pytest.raises(ValueError, match="the name of several kernels"):
         coalesce.Kernel(TEMPLATES, "tile", device=device)
-    i = np.zeros(1, np.int32)
-    coalesce.Kernel(TEMPLATES, "tile<8 * 2>", device=device)[1, 1](i)
-    assert i[0] == 16
-    # the program does not launch this one
-    coalesce.Kernel(TEMPLATES, "tile<3>", device=device)[1, 1](i)
-    assert i[0] == 3
+    assert _one(TEMPLATES, "tile<8 * 2>", device=device) == 16
+    assert _one(TEMPLATES, "tile<3>", device=device) == 3  # the program does not launch this one
 
 
 def test_one_instantiation_needs_no_arguments(device: str) -> None:
     source = TEMPLATES.replace("tile<TILE * 2><<<1, 1>>>(x);", "")
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(source, "tile", device=device)[1, 1](x)
-    assert x[0] == 8
+    assert _one(source, "tile", device=device) == 8
 
 
 def test_templates_without_a_launch_are_listed() -> None:
@@ -290,9 +292,7 @@ def test_headers_of_the_host_in_a_program(header: str) -> None:
     template <int N> struct Two {{ THRUST_STATIC_ASSERT(N == 2); int x[N]; }};
     __global__ void k(int *x) {{ Two<2> two; two.x[0] = 1; *x = two.x[0]; }}
     int main() {{ k<<<1, 1>>>(nullptr); }}"""
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(source, device="sim")[1, 1](x)
-    assert x[0] == 1
+    assert _one(source, device="sim") == 1
 
 
 @pytest.mark.parametrize(
@@ -352,9 +352,7 @@ def test_unsupported_sources_are_explained(source: str, message: str) -> None:
 def test_encodings(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "own.cu"
     path.write_bytes("// é\n__global__ void k(int *x) { *x = 4; }\n".encode(encoding))
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(path, device="sim")[1, 1](x)
-    assert x[0] == 4
+    assert _one(path, device="sim") == 4
 
 
 def test_device_code_is_compiled_unchanged() -> None:
@@ -373,9 +371,7 @@ def test_macros_that_make_kernels(device: str) -> None:
     __global__ void other(int *x) { *x = 1; }
     int main() { add<<<1, 1>>>(0); }
     """
-    x = np.full(1, 5, np.int32)
-    coalesce.Kernel(source, "multiply", device=device)[1, 1](x)
-    assert x[0] == 15
+    assert _one(source, "multiply", device=device, before=5) == 15
 
 
 def test_macros_that_make_functions_of_the_host(device: str) -> None:
@@ -399,11 +395,8 @@ def test_macros_that_make_functions_of_the_host(device: str) -> None:
     }
     extern "C" __global__ void last(int *x) { *x = 9; }
     """
-    x = np.full(1, 5, np.int32)
-    coalesce.Kernel(source, "scale", device=device)[1, 1](x)
-    assert x[0] == 15
-    coalesce.Kernel(source.replace("\n", "\r\n"), "last", device=device)[1, 1](x)
-    assert x[0] == 9
+    assert _one(source, "scale", device=device, before=5) == 15
+    assert _one(source.replace("\n", "\r\n"), "last", device=device) == 9
 
 
 def test_hip(device: str) -> None:
@@ -437,9 +430,7 @@ def test_headers_are_found_beside_the_header_that_includes_them(tmp_path: Path) 
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(tmp_path / "pack/pack.cu")[1, 1](x)
-    assert x[0] == 3
+    assert _one(tmp_path / "pack/pack.cu") == 3
 
 
 def test_a_header_with_two_names(tmp_path: Path) -> None:
@@ -456,9 +447,7 @@ def test_a_header_with_two_names(tmp_path: Path) -> None:
     __global__ void k(int *x) { *x = twice(add(1, 2)); }
     """
     for text in (source, source + "int main() { k<<<1, 1>>>(nullptr); }"):
-        x = np.zeros(1, "i4")
-        coalesce.Kernel(text, "k", [f"-I{tmp_path}"], device="sim")[1, 1](x)
-        assert x[0] == 6
+        assert _one(text, "k", [f"-I{tmp_path}"], device="sim") == 6
 
 
 def test_macros_that_specialize_a_template() -> None:
@@ -734,12 +723,9 @@ def test_constants_after_a_macro_without_a_semicolon() -> None:
         apply<<<1, 1>>>(scale, x);
     }
     """
-    entries = coalesce.Kernel(source, "k").entries
-    assert len(entries) == 1
-    x = np.zeros(1, np.int32)
     kernel = coalesce.Kernel(source, "k")
-    kernel[1, 1](x)
-    assert x[0] == 42
+    assert len(kernel.entries) == 1
+    assert _one(source, "k") == 42
     assert coalesce.Kernel(source, kernel.entry).entry == kernel.entry  # the mangled name
     assert coalesce.Kernel(source, "apply").entry.startswith("_Z5applyI5Scale")
 
@@ -754,9 +740,7 @@ def test_a_question_for_the_system() -> None:
     __global__ void k(int* x) { *x = ONE; }
     int main() { k<<<1, 1>>>(0); }
     """
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(source)[1, 1](x)
-    assert x[0] == 1
+    assert _one(source) == 1
 
 
 @pytest.mark.parametrize(
@@ -781,10 +765,8 @@ timestamp now();
 __global__ void k(int *x) {{ *x = 1; }}
 int main() {{ k<<<1, 1>>>(nullptr); }}
 """
+    assert _one(source, device="sim") == 1
     kernel = coalesce.Kernel(source, device="sim")
-    x = np.zeros(1, np.int32)
-    kernel[1, 1](x)
-    assert x[0] == 1
     assert f"#error (line {_line(source, '#error')})" in kernel.left_out
 
 
@@ -877,10 +859,8 @@ __global__ void k(int *x) {
 }
 int main() { k<<<1, 1>>>(nullptr); }
 """
+    assert _one(source, device="sim") == 39
     kernel = coalesce.Kernel(source, device="sim")
-    x = np.zeros(1, np.int32)
-    kernel[1, 1](x)
-    assert x[0] == 39
     assert [text.partition(" ")[0] for text in kernel.left_out] == ["s()", "B()", "main()"]
 
 
@@ -897,9 +877,7 @@ def test_members_whose_marks_are_in_a_macro() -> None:
     };
     __global__ void k(int *x) { *x = A::half(8) + A{13}.last(); }
     int main() { k<<<1, 1>>>(nullptr); }"""
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(source, device="sim")[1, 1](x)
-    assert x[0] == 7
+    assert _one(source, device="sim") == 7
 
 
 def test_a_kernel_only_for_nvcc() -> None:
@@ -1074,9 +1052,7 @@ def test_sequences_of_integers(device: str) -> None:
     source = """#include <utility>
     template <size_t... i> __device__ int sum(std::index_sequence<i...>) { return (int(i) + ...); }
     __global__ void f(int *x) { *x = sum(std::make_index_sequence<5>()); }"""
-    x = np.zeros(1, np.int32)
-    coalesce.Kernel(source, device=device)[1, 1](x)
-    assert x[0] == 10
+    assert _one(source, device=device) == 10
 
 
 def test_macros_that_open_and_close_a_table(device: str) -> None:
