@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from random_kernels import compare_seeds
+from seeds import compare_seeds
 
 import coalesce
 

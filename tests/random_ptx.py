@@ -19,7 +19,7 @@ import sys
 
 import numpy as np
 from both_ways import why_ptx
-from random_kernels import compare_seeds
+from seeds import compare_seeds
 
 import coalesce
 
