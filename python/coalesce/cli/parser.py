@@ -160,6 +160,7 @@ def build() -> argparse.ArgumentParser:
         description="Run CUDA kernels on a GPU or on a simulator, and count what their memory "
         "accesses cost.",
         epilog="coalesce COMMAND --help describes a command.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"coalesce {coalesce.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
@@ -431,7 +432,12 @@ def _command(
     if examples:
         settings["epilog"] = "\n  ".join(["examples:" if examples[1:] else "example:", *examples])
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=summary, description=description, formatter_class=_Help, **settings
+        name,
+        help=summary,
+        description=description,
+        formatter_class=_Help,
+        allow_abbrev=False,  # or --n would mean --ncu, and after a new option something else
+        **settings,
     )
     return parser
 
