@@ -4,6 +4,7 @@
     python tools/record_counters.py models tag_sets             # for the models of caches and time
     python tools/record_counters.py programs unseen             # for both
     python tools/record_counters.py models --only 512 --repeats 5
+    python tools/record_counters.py programs --add 'smsp__inst_issued{,_per_warp}.sum'
 
 The script needs a GPU, `ncu`, and permission to read counters. It does not change the clocks. It
 writes tests/data/<set>_<gpu>.json, which counter_cases.load reads. The file has the GPU, the
@@ -11,7 +12,7 @@ driver, the versions of the compiler and of Nsight Compute, the date and the nam
 Each launch has a line with its case, kernel, geometry and values. With --only, the other cases of
 the file stay unchanged, and the date is that of the first and of the last recording. With
 --repeats, each value is the median of that many recordings, because times of a few microseconds
-vary by a tenth.
+vary by a tenth. With --add, only these metrics are recorded, and added to the launches of the file.
 """
 
 import argparse
@@ -61,6 +62,7 @@ COUNTS = expand(
     "l1tex__data_bank_conflicts_type_arbitration.sum",
     "smsp__inst_executed.sum",
     "smsp__thread_inst_executed{,_pred_on}.sum",
+    "smsp__sass_thread_inst_executed_op_{f,d,h}{add,mul,fma}_pred_on.sum",
     "smsp__inst_executed_op_{global,shared,local,generic}_{ld,st}.sum",
     "smsp__inst_executed_op_{global,shared,local,generic}_{ld,st}_pred_off_all.sum",
     "smsp__inst_executed_op_{global_red,shared_atom,generic_atom,ldgsts}.sum",
@@ -279,10 +281,13 @@ def environment(tool: str = "ncu") -> dict[str, Any]:
     }
 
 
-def record(name: str, only: str) -> dict[str, Any]:
-    """Record the cases of a set whose names match `only`."""
+def record(name: str, only: str, added: Sequence[str]) -> dict[str, Any]:
+    """Record the cases of a set whose names match `only`, with the set's metrics or `added`."""
     recording: dict[str, Any] = {**environment(), "set": name}
     program = [__file__, "--run", name, "--only", only]
+    if added:
+        recording["launches"] = ncu_launches(program, added, ["--cache-control", "none"])
+        return recording
     if name == "models":
         launches = ncu_launches(program, MODELLED)
         warm = ncu_launches(program, WARM, ["--cache-control", "none"])
@@ -325,12 +330,19 @@ def median(recordings: list[dict[str, Any]]) -> dict[str, Any]:
     return first
 
 
-def updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return a recording in which the cases of `new` replace or extend the old cases."""
-    for key in ("gpu", "driver", "nvrtc", "ncu"):
+def updated(old: dict[str, Any], new: dict[str, Any], add: bool) -> dict[str, Any]:
+    """Return a recording in which the cases of `new` replace or extend the old cases.
+
+    If `add` is true, the cases keep their metrics, and get those of `new`.
+    """
+    for key in ("gpu", "nvrtc") if add else ("gpu", "driver", "nvrtc", "ncu"):
         if old[key] != new[key]:
             sys.exit(f"the file was recorded with {key} {old[key]}, not {new[key]}; record it anew")
-    by_case = {launch["case"]: launch for launch in (*old["launches"], *new["launches"])}
+    by_case = {launch["case"]: launch for launch in old["launches"]}
+    for launch in new["launches"]:
+        if add:
+            launch["metrics"] = by_case[launch["case"]]["metrics"] | launch["metrics"]
+        by_case[launch["case"]] = launch
     first = old["date"].partition(" to ")[0]
     date = new["date"] if first == new["date"] else f"{first} to {new['date']}"
     return {**new, "date": date, "launches": list(by_case.values())}
@@ -361,6 +373,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=DATA, help="folder for the recordings")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases to record")
     parser.add_argument("--repeats", type=int, default=1, help="recordings to take the median of")
+    parser.add_argument("--add", default="", metavar="NAMES", help="metrics, as in a_{b,c}.sum")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--order", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--timed", action="store_true", help=argparse.SUPPRESS)
@@ -377,11 +390,12 @@ def main() -> None:
     if shutil.which("ncu") is None:
         sys.exit("ncu is not on the PATH; it comes with the CUDA toolkit (nsight-compute)")
     for name in options.sets or counter_cases.SETS:
-        recording = median([record(name, options.only) for _ in range(options.repeats)])
+        added = expand(*options.add.split())
+        recording = median([record(name, options.only, added) for _ in range(options.repeats)])
         short = recording["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
         path = options.output / f"{name}_{short}.json"
-        if options.only and path.exists():
-            recording = updated(counter_cases.load(path), recording)
+        if (options.only or added) and path.exists():
+            recording = updated(counter_cases.load(path), recording, bool(added))
         path.write_text(as_text(recording))
         print(path)
 

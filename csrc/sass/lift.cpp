@@ -234,6 +234,10 @@ void Lifter::lift_instruction(uint32_t at) {
         unsupported("its guard");
     (this->*lift)(in);
     if (first_op_) unsupported();  // each instruction must have an op, so that it is counted
+    // To an H100, a guard in a uniform predicate turns no lane off: @!UP0 UIADD3 counts 32 lanes.
+    if (in.guard.uniform)
+        for (uint32_t i = op_of_.back(); i < program_.ops.size(); ++i)
+            program_.ops[i].starts_guarded = false;
     if (!knows_modifiers_) unsupported("its modifiers");
     for (size_t n = 0; n < in.operands.size(); ++n) {
         if (!(used_ >> n & 1)) unsupported("the operand " + std::string(in.operands[n].text));

@@ -53,21 +53,24 @@ void Lifter::branch(const Instruction& in) {
     Op op;
     op.control = Control::branch;
     op.set(sim::Branch{.target = target.target});
+    // Whether all lanes branch depends on other lanes, too. Then operand 0 is the guard of the
+    // lane.
+    const bool together = in.has("ANY") || in.has("DIV") || in.has("CONV");
+    if (together) op.operand[0] = guarded ? predicate(in.guard) : truth(true);
     if (in.has("ANY")) {
         // All active lanes branch if the guard is true in any of them.
         if (!in.has("U") || !guarded || conditional || in.modifiers.size() != 2) unsupported();
         op.guard = scratch_predicate();
-        machine_to_scratch(MachineOp::vote, {no_operand, op.guard, predicate(in.guard)},
+        machine_to_scratch(MachineOp::vote, {no_operand, op.guard, op.operand[0]},
                            sim::VoteOperand{.kind = sim::VoteKind::any});
-    } else if (in.has("DIV") || in.has("CONV")) {
+    } else if (together) {
         // The operand of BRA.DIV names lanes. The branch is taken if one of these lanes is
         // inactive, or if the guard is false in it. (Lanes that have exited do not count.) BRA.CONV
         // branches in the opposite case. Either all active lanes branch, or none does.
         if (!conditional || !is_register(operand(in, 0))) unsupported();
         op.guard = scratch_predicate();
-        machine_to_scratch(
-            in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
-            {op.guard, word(in.operands[0]), guarded ? predicate(in.guard) : truth(true)});
+        machine_to_scratch(in.has("CONV") ? MachineOp::has_converged : MachineOp::has_diverged,
+                           {op.guard, word(in.operands[0]), op.operand[0]});
     } else if (conditional) {
         if (!is_predicate(operand(in, 0))) unsupported();
         op.guard = predicate(in.operands[0]);

@@ -6,6 +6,11 @@ void CountObserver::add_to(Counts& counts) const {
     counts.instructions.resize(program_.instructions.size());
     for (size_t i = 0; i < counts.instructions.size(); ++i)
         counts.instructions[i].add(costs_.of(i));
+    for (size_t i = 0; i < guarded_.size(); ++i)
+        counts.instructions[i].predicated_on += guarded_[i];
+    std::vector<bool> has_guard(program_.instructions.size());
+    for (const sim::Op& op : program_.ops)
+        if (op.starts_guarded) has_guard[op.pc] = true;
     std::vector<uint64_t> executed(program_.instructions.size());
     // `runs_` says how often each segment was executed. A segment is a sequence of consecutive
     // instructions. When it is executed, each of its instructions is executed once.
@@ -17,6 +22,7 @@ void CountObserver::add_to(Counts& counts) const {
             c.executed += runs_[start].executed;
             executed[program_.ops[op].pc] += runs_[start].executed;
             c.threads += runs_[start].threads;
+            if (!has_guard[program_.ops[op].pc]) c.predicated_on += runs_[start].threads;
         }
     }
     if (program_.machine) {

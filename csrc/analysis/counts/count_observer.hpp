@@ -22,12 +22,15 @@ class CountObserver {
         : program_(program),
           runs_(program.ops.size()),
           diverged_(program.instructions.size()),
+          guarded_(program.instructions.size()),
           costs_(program) {}
 
     // Observers that come after this one may set the pointers to null, if they need all events.
     void start(sim::Block& block) {
-        for (sim::Warp& w : block.warps)
+        for (sim::Warp& w : block.warps) {
             w.global_repetitions = w.shared_repetitions = costs_.repetitions();
+            w.guarded_lanes = guarded_.data();
+        }
     }
 
     void segment(const sim::Warp&, uint32_t op, sim::LaneMask mask) {
@@ -67,6 +70,7 @@ class CountObserver {
     std::vector<Runs> runs_;  // the index is the op at which a segment starts
     // For each instruction: how often lanes diverged at it (InstructionCounts::diverged).
     std::vector<uint64_t> diverged_;
+    std::vector<uint64_t> guarded_;  // Warp::guarded_lanes
     AccessCosts costs_;
     uint32_t wavefronts_ = 0;
 };

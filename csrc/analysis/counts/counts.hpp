@@ -57,8 +57,12 @@ struct Counts {
     // Returns the reason why the time of the launch cannot be modelled, or an empty string if it
     // can be modelled.
     [[nodiscard]] std::string not_modelled() const;
+    // Returns the floating-point operations of each type (float16, float32, float64), without those
+    // of tensor cores. Only the counts of machine code have them.
+    [[nodiscard]] std::map<std::string, double> flops() const;
     // Returns the counts under Nsight Compute's names.
     [[nodiscard]] std::map<std::string, double> metrics() const;
+    void add_predicated(std::map<std::string, double>& metrics) const;
     void add_tensor_cores(std::map<std::string, double>& metrics) const;
 };
 

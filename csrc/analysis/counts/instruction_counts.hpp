@@ -12,6 +12,8 @@ namespace coalesce::analysis {
 struct InstructionCounts {
     uint64_t executed = 0;  // warp instructions
     uint64_t threads = 0;   // active threads, summed over the executions
+    // The active threads in which the instruction's guard was true. Without a guard: all of them.
+    uint64_t predicated_on = 0;
     // Accesses to memory with at least one active thread. For an instruction of the copy engine,
     // the number of copies.
     uint64_t requests = 0;
@@ -74,6 +76,7 @@ struct Counter {
 inline constexpr Counter counters[] = {
     {"executed", &InstructionCounts::executed},
     {"threads", &InstructionCounts::threads},
+    {"predicated_on", &InstructionCounts::predicated_on},
     {"requests", &InstructionCounts::requests},
     {"accesses", &InstructionCounts::accesses},
     {"bytes", &InstructionCounts::bytes},

@@ -342,7 +342,55 @@ class MetricTable {
     InstructionCounts shared_atomic_;  // atomics and reductions
 };
 
+// A floating-point instruction: its name in metrics, the type of its elements, and the operations
+// of a thread. Example: HFMA2 multiplies and adds two halves, which are 4 operations.
+struct FloatOperation {
+    sim::OpCode code;
+    const char *name, *type;
+    double operations;
+    [[nodiscard]] std::string metric() const {
+        return std::string("smsp__sass_thread_inst_executed_op_") + name + "_pred_on.sum";
+    }
+};
+constexpr FloatOperation float_operations[] = {
+    {sim::OpCode::FADD, "fadd", "float32", 1},  {sim::OpCode::FMUL, "fmul", "float32", 1},
+    {sim::OpCode::FFMA, "ffma", "float32", 2},  {sim::OpCode::DADD, "dadd", "float64", 1},
+    {sim::OpCode::DMUL, "dmul", "float64", 1},  {sim::OpCode::DFMA, "dfma", "float64", 2},
+    {sim::OpCode::HADD2, "hadd", "float16", 2}, {sim::OpCode::HMUL2, "hmul", "float16", 2},
+    {sim::OpCode::HFMA2, "hfma", "float16", 4},
+};
+
 }  // namespace
+
+// Adds the metrics of threads whose guard was true, also those of floating-point instructions.
+// Example: all lanes of 10 warps execute an FFMA with a guard, which is true in 20 lanes of each
+// warp. Then op_ffma is 200.
+void Counts::add_predicated(std::map<std::string, double>& m) const {
+    double all = 0;
+    for (const InstructionCounts& c : instructions) all += double(c.predicated_on);
+    m["smsp__thread_inst_executed_pred_on.sum"] = all;
+    if (executed())
+        m["smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"] = all / double(executed());
+    for (const FloatOperation& f : float_operations) {
+        double& threads = m[f.metric()];
+        for (size_t i = 0; i < instructions.size(); ++i)
+            if (code->instructions[i].traits.code == f.code)
+                threads += double(instructions[i].predicated_on);
+    }
+}
+
+std::map<std::string, double> Counts::flops() const {
+    std::map<std::string, double> result;
+    for (const FloatOperation& f : float_operations) {
+        double& flops = result[f.type];
+        for (size_t i = 0; i < instructions.size(); ++i) {
+            const sim::Traits& t = code->instructions[i].traits;
+            if (t.code == f.code && !t.adds_zero)
+                flops += f.operations * double(instructions[i].predicated_on);
+        }
+    }
+    return result;
+}
 
 // Adds the metrics of tensor cores, if the launch used them.
 void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
@@ -396,6 +444,10 @@ void Counts::add_tensor_cores(std::map<std::string, double>& m) const {
 std::map<std::string, double> Counts::metrics() const {
     const SpaceSums sums = sums_of(*this);
     std::map<std::string, double> m = MetricTable(sums).m;
+    // One instruction of PTX may become several machine instructions.
+    if (std::ranges::any_of(code->instructions,
+                            [](const auto& i) { return i.traits.machine_code; }))
+        add_predicated(m);
     add_tensor_cores(m);
     m["smsp__inst_executed.sum"] = double(executed());
     m["smsp__thread_inst_executed.sum"] = double(threads());

@@ -247,6 +247,7 @@ void add_sim_counts(py::module_& m) {
             "machine_code",
             "Whether the instructions are those of the machine code; else they are the PTX's.")
         .property<[](const Counts& c) { return c.code->kernel; }>("kernel", "The kernel's name.")
+        .def("flops", &Counts::flops, "The floating-point operations of each type.")
         .def("metrics", &Counts::metrics, "The counts as a dict by Nsight Compute's metric names.")
         .def(
             "table", &kept_table,

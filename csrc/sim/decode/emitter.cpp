@@ -9,7 +9,7 @@ namespace coalesce::sim {
 void Emitter::begin_instruction(uint32_t pc) {
     pc_ = pc;
     opcode_ = program_.instructions[pc].traits.code;
-    first_op_ = true;
+    first_op_ = first_guarded_op_ = true;
     for (auto& [_, pool] : frame_.scratch) pool.used = 0;
 }
 
@@ -18,6 +18,8 @@ Op& Emitter::append(Op op) {
     op.code = opcode_;
     op.starts = first_op_;
     first_op_ = false;
+    op.starts_guarded = first_guarded_op_ && op.guard != no_operand;
+    if (op.starts_guarded) first_guarded_op_ = false;
     program_.ops.push_back(op);
     program_.reconvergence.push_back(no_op);
     return program_.ops.back();

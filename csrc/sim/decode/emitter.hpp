@@ -110,6 +110,7 @@ class Emitter {
     uint32_t pc_ = 0;
     OpCode opcode_ = OpCode::unknown;  // the opcode of the current instruction
     bool first_op_ = true;             // true until an op is appended for the current instruction
+    bool first_guarded_op_ = true;     // the same for an op with a guard
     RedZones constant_zones_;
 
   private:

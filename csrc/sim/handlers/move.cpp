@@ -1,6 +1,7 @@
 // Executes instructions that move data without computing: moves of registers and special registers,
 // packing, and conversions of addresses between state spaces (PTX ISA, "Data Movement and
 // Conversion Instructions"). Loads and stores are in memory_ops.hpp.
+#include <bit>
 #include <cstring>
 
 #include "sim/handlers/lanewise.hpp"
@@ -353,6 +354,8 @@ void guarded(Warp& w, const Op& op) {
     const LaneMask all = w.mask;
     const LaneMask p = w.predicate(op.guard);
     w.mask = all & (op.guard_negated ? ~p : p);
+    if (w.guarded_lanes && op.starts_guarded)
+        w.guarded_lanes[op.pc] += uint32_t(std::popcount(w.mask));
     if (w.mask) op.inner(w, op);
     w.mask = all;
 }

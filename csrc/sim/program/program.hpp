@@ -92,7 +92,9 @@ struct Op : Payload {
     OpCode code = OpCode::unknown;  // the opcode of the op's instruction
     Control control = Control::none;
     bool guard_negated = false;
-    bool starts = true;  // true for the first op of an instruction, and false for its other ops
+    // True for the first op of an instruction, and for its first op that has a guard. The two share
+    // a byte.
+    bool starts : 1 = true, starts_guarded : 1 = false;
     // The number of ops that `run` executes, starting with this op. It is larger than 1 only for a
     // chain (multiply_chain.hpp).
     uint8_t length = 1;

@@ -92,6 +92,19 @@ void read_machine_code(Traits& t, const Parts& parts) {
         t.atomic && parts.has("ADD") && (halves || parts.any({"F32", "F32x2", "F32x4", "F64"}));
 }
 
+// Returns true if the first or the second source of an instruction is RZ, the register that is
+// zero. In the text, commas separate the opcode with the destination and each source.
+bool has_zero_source(std::string_view text) {
+    for (int source = 0; source < 2; ++source) {
+        const size_t comma = text.find(", ");
+        if (comma == text.npos) return false;
+        text.remove_prefix(comma + 2);
+        const size_t name = text.find_first_not_of("-|");
+        if (name != text.npos && text.substr(name).starts_with("RZ")) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 std::vector<std::string_view> parts_of(std::string_view opcode) {
@@ -133,6 +146,7 @@ Traits traits_of(std::string_view opcode, std::string_view text) {
     else
         read_ptx(t, parts);
     read_tensor(t, opcode, text);
+    t.adds_zero = t.machine_code && has_zero_source(text);
     return t;
 }
 

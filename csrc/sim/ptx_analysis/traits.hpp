@@ -87,6 +87,9 @@ struct Traits {
     bool requests_registers = false;
     // Machine code: an access of a form for which no counters of a GPU were recorded.
     bool unrecorded = false;
+    // Machine code: adds a number to RZ, or multiplies by RZ. So it only moves or converts a
+    // number, as in HFMA2 R1, -RZ, RZ, 0, 1.
+    bool adds_zero = false;
     uint8_t elements = 1;  // the elements of a vector access: 4 for .v4
     // For tensor core instructions: `tensor_operations` is the number of multiplications and
     // additions that a warp executes. `tensor_cycles` is only for machine code: the number of

@@ -17,6 +17,7 @@
 // join: each lane still belongs to the barriers that store it. So the new path refers to a list of
 // the joins. The first BSSY after this creates a join whose parent is the list.
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -168,6 +169,8 @@ void break_barrier(Warp& w, const Op& op, uint32_t at) {
     if (op.guard != no_operand) {
         const LaneMask p = w.predicate(op.guard);
         lanes &= op.guard_negated ? ~p : p;
+        if (w.guarded_lanes && op.starts_guarded)
+            w.guarded_lanes[op.pc] += uint32_t(std::popcount(lanes));
     }
     for_each_barrier(w, op.get<ReconvergenceBarrier>().number, w.current.join, lanes,
                      [&](int32_t j, LaneMask part) {

@@ -258,10 +258,21 @@ class WarpRunner {
         if (op.guard == no_operand) return take_branch(w, op, to);
         const LaneMask p = w.predicate(op.guard);
         const LaneMask taken = w.current.mask & (op.guard_negated ? ~p : p);
+        if constexpr (listens_to(Hook::segment)) {
+            if (w.guarded_lanes && op.starts_guarded) count_guarded(w, op, taken);
+        }
         if (taken == w.current.mask) return take_branch(w, op, to);
         if (taken == 0) return go_to(w, at + 1);
         diverged(w, op);
         diverge(w, taken, to.target, at + 1, program_.reconvergence[at]);
+    }
+
+    // Counts the lanes in which the condition of a branch is true, or the guard of the instruction
+    // that the branch skips. If the condition depends on other lanes, operand 0 is the guard.
+    static void count_guarded(Warp& w, const Op& op, LaneMask taken) {
+        LaneMask on = op.skips_guarded() ? w.current.mask & ~taken : taken;
+        if (op.operand[0] != no_operand) on = w.current.mask & w.predicate(op.operand[0]);
+        w.guarded_lanes[op.pc] += uint32_t(std::popcount(on));
     }
 
     void take_branch(Warp& w, const Op& op, const Branch& to) {

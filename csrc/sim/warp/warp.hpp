@@ -145,6 +145,9 @@ struct Warp {
     const Repetition *global_repetitions = nullptr, *shared_repetitions = nullptr;
     // The wavefronts of all accesses to shared memory that were not announced for this reason.
     uint64_t repeated_wavefronts = 0;
+    // For each instruction with a guard: the lanes in which the guard was true, summed over the
+    // executions. Null if an observer does not count them.
+    uint64_t* guarded_lanes = nullptr;
 
     // `current` is the running path. `paths` are the other paths.
     Path current;

@@ -323,8 +323,9 @@ def roofline(
     peak_gflops, peak_gbps : float
         The peaks of the GPU, in 1e9 operations and 1e9 bytes per second.
     flops : float or mapping of str to float, optional
-        The floating-point operations of the kernels, such as 2 M N K for a product. They are needed
-        for profiles. A `Work` already has them.
+        The floating-point operations of the kernels, such as 2 M N K for a product. By default,
+        they are the sum of `Profile.flops`, which leaves out the tensor cores. A `Work` already has
+        them.
     ax, theme
         See `sweep`.
 

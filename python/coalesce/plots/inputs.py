@@ -20,6 +20,8 @@ class ProfileLike(Protocol):
     def measured_ms(self) -> float | None: ...
     @property
     def sectors_per_request(self) -> Mapping[str, float]: ...
+    @property
+    def flops(self) -> Mapping[str, float]: ...
     def metrics(self) -> Mapping[str, float]: ...
 
 
@@ -136,12 +138,12 @@ def work_of(name: str, profile: ProfileLike, flops: Mapping[str, float] | float 
     `coalesce.plots.roofline`). `name` is the name of the profile in error messages.
     """
     count = flops.get(name) if isinstance(flops, Mapping) else flops
-    if count is None:
-        raise ValueError(
-            f"`flops` is missing for {name!r}: a profile does not count "
-            "floating-point operations, so pass their number as `flops`"
-        )
     metrics = profile.metrics()
+    if count is None and not (count := sum(profile.flops.values())):
+        raise ValueError(
+            f"{name!r} executed no floating-point operation outside the tensor cores; pass the "
+            "number of operations as `flops`"
+        )
     traffic = [metrics.get(f"dram__bytes_{way}.sum") for way in ("read", "write")]
     if None in traffic:
         raise ValueError(

@@ -75,11 +75,14 @@ class Results:
         For each metric that may differ from the counters of a GPU: the reason.
     instructions : Instructions
         The counts of the instructions.
+    flops : dict
+        The floating-point operations of each type.
     """
 
     metrics: dict[str, float]
     inexact: dict[str, str]
     instructions: grouping.Instructions
+    flops: dict[str, int]
 
 
 class ProfileData:
@@ -245,6 +248,25 @@ class ProfileData:
         """
         ratio = "smsp__thread_inst_executed_per_inst_executed.ratio"
         return self._results.metrics.get(ratio, 0.0)
+
+    @property
+    def flops(self) -> dict[str, int]:
+        """The floating-point operations outside the tensor cores, for float16, float32 and float64.
+
+        An addition and a multiplication are one operation, and a multiply-add is two. Lanes whose
+        guard is false do not count. Divisions, roots and sines count as the additions and
+        multiplications that the compiler makes of them. Nsight Compute has the instructions in
+        ``smsp__sass_thread_inst_executed_op_ffma_pred_on.sum`` and similar metrics. They include
+        instructions that only move a number; `flops` leaves these out. All are 0 if the kernel was
+        counted on its PTX.
+
+        Examples
+        --------
+        >>> p = coalesce.profile("matmul", a, b, variant="coalesced")  # 512 x 512, with alpha = 1
+        >>> p.flops["float32"] == 2 * 512**3 + 512**2  # each sum is multiplied by alpha
+        True
+        """
+        return dict(self._results.flops)
 
     def __getstate__(self) -> dict[str, Any]:
         # Leave out what is computed from the others, and the function, which cannot be pickled.

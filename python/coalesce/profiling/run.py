@@ -148,6 +148,7 @@ def _results(launch: Launch, counted: counting.Counted) -> Results:
         metrics={name: _whole(value) for name, value in metrics.items()},
         inexact={name: why for name, why in inexact.items() if name in metrics},
         instructions=_instructions(launch, counted),
+        flops={dtype: int(number) for dtype, number in counted.counts.flops().items()},
     )
 
 

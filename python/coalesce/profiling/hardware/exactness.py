@@ -23,7 +23,11 @@ TOTALS = (
     "smsp__inst_executed.sum",
     "smsp__thread_inst_executed.sum",
     "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "smsp__thread_inst_executed_pred_on.sum",
+    "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio",
 )
+# The threads that add, multiply, or multiply and add. How lanes diverge does not change them.
+ARITHMETIC = "smsp__sass_thread_inst_executed_op_"
 
 DIVERGED = (
     "diverged lanes wait for each other; the number of times that the hardware issues the waiting "
@@ -120,6 +124,7 @@ def inexact(table: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str,
     def add(names: Iterable[str], why: str) -> None:
         reasons.update(dict.fromkeys(names, why))
 
+    totals = [*TOTALS, *(n for n in metrics if n.startswith(ARITHMETIC))]
     executed = table["executed"] > 0
     for column, why in (
         ("calls_outside", OUTSIDE),
@@ -131,9 +136,9 @@ def inexact(table: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str,
     if table["diverged"].any():
         add(TOTALS, DIVERGED)
     if (executed & table["requests_registers"]).any():
-        add(TOTALS, REGISTERS)
+        add(totals, REGISTERS)
     if (executed & table["tests_mbarrier"]).any():
-        add(TOTALS, MBARRIERS)
+        add(totals, MBARRIERS)
     if _TENSOR_CYCLES in metrics and (executed & table["tensor_cycles_vary"]).any():
         add([_TENSOR_CYCLES], BESIDE_OTHERS)
     add([n for n in metrics if n.startswith(_WITH_ARBITRATION) and metrics[n]], ARBITRATED)
@@ -163,24 +168,24 @@ def inexact(table: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str,
     for space in ("global", "shared", "local"):
         if table["after_waits"][_touches(table, space)].any():
             add([n for n in ordinary if space in n or "generic" in n], AFTER_WAITS)
-            add(TOTALS, AFTER_WAITS)
+            add(totals, AFTER_WAITS)
     if table["after_waits"][copies_of_engine | (executed & table["ends_bulk_group"])].any():
         add(filter(_of_copy_engine, metrics), AFTER_WAITS)
-        add(TOTALS, AFTER_WAITS)
+        add(totals, AFTER_WAITS)
     if table["after_waits"][table["tensor"]].any():
         add(filter(_of_tensor_cores, metrics), AFTER_WAITS)
-        add(TOTALS, AFTER_WAITS)
+        add(totals, AFTER_WAITS)
     if _waits_in_a_loop(table).any():
         add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
         add(filter(_of_copy_engine, metrics), WATCHING)
         # The bytes of generic accesses count as bytes of local memory, too.
         add([n for n in metrics if "data_bytes_mem_local" in n and metrics[n]], WATCHING)
-        add(TOTALS, WATCHING)
+        add(totals, WATCHING)
     if (table["cluster"] & executed).any() and atomics.any():
         add([n for n in metrics if "shared" in n], DISTANT)
     if table["contended"].any():
         add([n for n in metrics if "shared" in n], CONTENDED)
-        add(TOTALS, CONTENDED)
+        add(totals, CONTENDED)
     return reasons
 
 

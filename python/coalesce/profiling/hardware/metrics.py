@@ -47,6 +47,9 @@ OF_NVPROF = {
     "inst_executed": "smsp__inst_executed.sum",
     "thread_inst_executed": "smsp__thread_inst_executed.sum",
     "warp_execution_efficiency": "smsp__thread_inst_executed_per_inst_executed.ratio",
+    "warp_nonpred_execution_efficiency": (
+        "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"
+    ),
     "inst_executed_global_loads": "smsp__inst_executed_op_global_ld.sum",
     "inst_executed_global_stores": "smsp__inst_executed_op_global_st.sum",
     "inst_executed_global_reductions": "smsp__inst_executed_op_global_red.sum",
@@ -57,8 +60,14 @@ OF_NVPROF = {
 }
 _OTHER_UNIT = {
     "warp_execution_efficiency": "of 32 lanes; nvprof gives percent",
+    "warp_nonpred_execution_efficiency": "of 32 lanes; nvprof gives percent",
     "gld_efficiency": "in percent",
     "gst_efficiency": "in percent",
+}
+OF_NVPROF |= {
+    f"flop_count_{nvprof}_{name}": f"smsp__sass_thread_inst_executed_op_{letter}{name}_pred_on.sum"
+    for letter, nvprof in (("h", "hp"), ("f", "sp"), ("d", "dp"))
+    for name in ("add", "mul", "fma")
 }
 _CONFLICTS = ("l1tex__data_bank_conflicts", "shared_ld_bank_conflict", "shared_st_bank_conflict")
 _TIMED = (
