@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coalesce.common import require
+from coalesce.draw import Picture
 from coalesce.profiling.assertions import Assertions
 from coalesce.profiling.data import ProfileData
 from coalesce.profiling.hardware import ncu_report
-from coalesce.profiling.report import export
+from coalesce.profiling.report import export, memory_chart
 from coalesce.render.report import Report
 
 if TYPE_CHECKING:
@@ -88,6 +89,32 @@ class Profile(Report, ProfileData, Assertions):
               This dict is what `to_dict` returns for that profile.
         """
         return export.as_dict(self)
+
+    def memory_chart(self, *, title: str | None = None) -> Picture:
+        """Draw how many bytes the kernel moves between the memories.
+
+        The picture has the kernel, L1, L2 and DRAM from left to right. Between two of them, one
+        arrow shows the reads, and one the writes. The arrows at the kernel count the sectors that
+        its requests touch, so they show more bytes than the lanes need if accesses are not
+        coalesced. Requests of local memory are included. Copies by the copy engine (TMA) are not.
+
+        Parameters
+        ----------
+        title : str, optional
+            A line above the headline. By default, it is the title of the profile.
+
+        Returns
+        -------
+        Picture
+            The traffic of L2 and DRAM is modelled. If it cannot be modelled, these boxes are
+            missing, and a note says why.
+
+        Examples
+        --------
+        >>> p = coalesce.profile("matmul", a, b, variant="naive")
+        >>> print(p.memory_chart())  # doctest: +SKIP
+        """
+        return memory_chart.memory_chart(self, title)
 
     def to_dataframe(self, by: Literal["line", "access", "instruction"] = "access") -> Any:
         """Return the profile as a pandas DataFrame.

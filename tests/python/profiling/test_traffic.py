@@ -1,0 +1,104 @@
+"""The floating-point operations of a kernel, and the chart of the bytes that it moves."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import coalesce
+from coalesce.launch.modelled import of_bytes
+
+pytestmark = pytest.mark.usefixtures("on_simulator")
+
+AXPY = """
+#include <cuda_fp16.h>
+template <class T> __global__ void axpy(int n, T a, const T *x, T *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+SUM = """
+__global__ void sum(const float *x, float *total) {
+    __shared__ float part[256];
+    part[threadIdx.x] = x[threadIdx.x];
+    for (int half = 128; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) *total = part[0];
+}
+"""
+# The condition becomes the guard of the multiplication, which has no branch around it.
+SOME = """
+__global__ void some(const int *chosen, const float *x, float *y) {
+    int i = threadIdx.x;
+    float value = x[i];
+    if (chosen[i] > 0) value *= value;
+    y[i] = value;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name", "per_element"),
+    [("float32", "float", 2), ("float64", "double", 2), ("float16", "__half", 4)],
+)
+def test_operations_of_each_type(dtype, name, per_element):
+    n = 1003
+    x, y = np.ones(n, dtype), np.ones(n, dtype)
+    kernel = coalesce.Kernel(AXPY, f"axpy<{name}>")
+    flops = kernel.profile((n + 127) // 128, 128, n, x.dtype.type(2), x, y).flops
+    assert flops == {"float16": 0, "float32": 0, "float64": 0} | {dtype: per_element * n}
+
+
+def test_operations_of_a_tree():
+    p = coalesce.Kernel(SUM).profile(1, 256, np.ones(256, np.float32), np.zeros(1, np.float32))
+    assert p.flops["float32"] == 255
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lanes_whose_guard_is_false_do_not_count(seed):
+    chosen = np.random.default_rng(seed).integers(0, 2, 96, np.int32)
+    x = np.ones(96, np.float32)
+    p = coalesce.Kernel(SOME).profile(1, 96, chosen, x, x.copy())
+    assert p.flops["float32"] == chosen.sum()
+
+
+def test_operations_of_a_product():
+    a, b = np.ones((33, 20), np.float32), np.ones((20, 45), np.float32)
+    p = coalesce.profile("matmul", a, b, variant="coalesced")
+    flops = 2 * 33 * 45 * 20 + 33 * 45  # each sum is multiplied by alpha
+    assert p.flops == {"float16": 0, "float32": flops, "float64": 0}
+    ax = coalesce.plots.roofline([p], peak_gflops=1e4, peak_gbps=1e3)
+    assert ax.lines[1].get_ydata()[0] == pytest.approx(flops / p.modelled_ms / 1e6)
+
+
+def test_memory_chart():
+    a = np.ones((256, 256), np.float32)
+    p = coalesce.profile("matmul", a, a.copy(), variant="tiled")
+    m = p.metrics()
+    picture = p.memory_chart()
+    names, _, stores = picture.text.splitlines()[3:6]
+    assert max(len(names), len(stores)) <= 80
+    sectors = m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    from_l2 = m["lts__t_sectors_srcunit_tex_op_read.sum"]
+    reads = [of_bytes(n) for n in (32 * sectors, 32 * from_l2, m["dram__bytes_read.sum"])]
+    assert [part.strip() for part in re.split("<-|L1|L2|DRAM", names)] == [
+        "kernel", reads[0], "", reads[1], "", reads[2], ""
+    ]  # fmt: skip
+    assert stores.split("->")[1].strip() == "262 kB"
+    assert "are modelled" in picture.text
+    assert "0 of them because of bank conflicts" in picture.text
+    assert picture.svg.count('data-bytes="262144"') == 2  # the stores, to L1 and to L2
+
+
+def test_memory_chart_without_models():
+    a = np.ones((64, 64), np.float32)
+    picture = coalesce.profile("matmul", a, a, variant="tiled", caches=False).memory_chart(
+        title="T"
+    )
+    assert picture.text.startswith("T\n")
+    assert "L2 and DRAM are missing" in picture.text
+    assert "L2" not in picture.text.splitlines()[3]
