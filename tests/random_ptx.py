@@ -66,7 +66,7 @@ class _Writer:
             a, b = self.pick(*self.registers["r"]), self.pick(*self.registers["r"])
             self.lines.append(f"setp.lt.s32 {self.new('p')}, {a}, {b};")
         families = (self.integers, self.bits, self.comparisons, self.floats, self.halves,
-                    self.conversions, self.pairs, self.carries)  # fmt: skip
+                    self.conversions, self.pairs, self.carries, self.sums)  # fmt: skip
         for _ in range(count):
             self.pick(*families)()
 
@@ -259,6 +259,28 @@ class _Writer:
         )  # fmt: skip
         text, sources = self.random.choice(operations)
         self.write(text, "r", sources, number=False)
+
+    def sums(self) -> None:
+        """Products, sums and differences without a rounding, which the assembler may contract."""
+        t = self.pick("f32", "f64", "f16", "f16x2", "bf16", "bf16x2")
+        k, ftz = letter(t), self.maybe(".ftz") if t in ("f32", "f16", "f16x2") else ""
+        products = [f"product{n}" for n in range(self.random.randrange(1, 5))]
+        self.lines.append(f"{{ .reg .{TYPES[k]} {', '.join(products)};")
+        for product in products:
+            sources = f"{self.source(k, number=False)}, {self.source(k, number=False)}"
+            self.lines.append(f"mul{ftz}.{t} {product}, {sources};")
+        # One sum reads each product. Which of several sums contract is not known in all cases.
+        while products:
+            terms = [products.pop(), self.source(k, number=False)]
+            if products and self.random.random() < 0.4:
+                terms[1] = products.pop()
+            self.random.shuffle(terms)
+            self.lines.append(
+                f"{self.pick('add', 'sub')}{ftz}.{t} {self.new(k)}, {', '.join(terms)};"
+            )
+            if k == "g":
+                self.canonical("g", "0d3FF8000000000000")
+        self.lines.append("}")
 
     def carries(self) -> None:
         """A sum, a difference or a product of several words, with carries."""

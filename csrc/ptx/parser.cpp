@@ -80,7 +80,10 @@ void Parser::target() {
     tokens_.take();
     do {
         const Token token = tokens_.expect(Token::Kind::identifier, "a target such as sm_90");
-        if (module_.target.empty()) module_.target = token.text;
+        if (module_.target.empty())
+            module_.target = token.text;
+        else if (token.text == "debug")
+            module_.target += ", debug";
     } while (tokens_.accept(","));
 }
 

@@ -10,6 +10,7 @@
 #include "bindings/sim/program.hpp"
 #include "errors.hpp"
 #include "printable.hpp"
+#include "sim/ptx_analysis/contraction.hpp"
 
 namespace py = pybind11;
 
@@ -22,7 +23,7 @@ SimulatedModule::SimulatedModule(
     std::string ptx, const std::string& source, py::object listing,
     std::map<std::string, uint64_t, std::less<>> functions, std::string filename,
     const std::vector<std::pair<std::string, std::string>>& member_accesses)
-    : module_(ptx::parse(std::move(ptx))),
+    : module_(sim::contracted(ptx::parse(std::move(ptx)))),
       filename_(std::move(filename)),
       make_listing_(std::move(listing)) {
     module_.function_addresses = std::move(functions);

@@ -18,6 +18,7 @@
 #include "round_up.hpp"
 #include "sass/lift.hpp"
 #include "sim/decode/module_memory.hpp"
+#include "sim/ptx_analysis/contraction.hpp"
 
 namespace coalesce::cudart {
 
@@ -174,7 +175,7 @@ void Modules::read(ModuleRecord& m) {
                   "arch=compute_90,code=[compute_90,sm_90]");
     m.known = read_code_file(rt.settings.code, m.code.key);
     try {
-        m.parsed = ptx::parse(m.code.ptx);
+        m.parsed = sim::contracted(ptx::parse(m.code.ptx));
     } catch (const std::exception& e) {
         if (m.log.empty()) m.log = e.what();
         throw BadImage(cudaErrorInvalidPtx, std::string("the PTX cannot be read: ") + e.what());

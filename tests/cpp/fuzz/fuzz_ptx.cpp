@@ -43,6 +43,7 @@
 #include "sim/decode/registers.hpp"
 #include "sim/program/launch.hpp"
 #include "sim/program/program.hpp"
+#include "sim/ptx_analysis/contraction.hpp"
 #include "sim/ptx_analysis/data_flow.hpp"
 
 namespace {
@@ -222,7 +223,7 @@ void run_module(const ptx::Module& module) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     try {
         const ptx::Module module =
-            ptx::parse(std::string(reinterpret_cast<const char*>(data), size));
+            sim::contracted(ptx::parse(std::string(reinterpret_cast<const char*>(data), size)));
         check_module(module);
         run_module(module);
     } catch (const coalesce::Error& error) {

@@ -39,7 +39,7 @@ TEST(PtxParser, ModuleHeader) {
     EXPECT_EQ(
         dump(parse(
             ".version 7.0 // comment\n.target sm_75, debug\n/* two\nlines */ .address_size 64")),
-        "version 7.0 target sm_75 address_size 64\n");
+        "version 7.0 target sm_75, debug address_size 64\n");
     EXPECT_EQ(dump_of(".file 1 \"/tmp/a \\\"b\\\".cu\", 1700000000, 123\n"),
               "file 1 /tmp/a \"b\".cu\n");
 }

@@ -35,24 +35,6 @@ IN_ANY_ORDER = {
     "gather_scatter": "several lanes write one element",
 }
 
-# The assembler may contract a product and a sum of the PTX to one instruction, which rounds once.
-# The results of these kernels are compared as numbers. With -fmad=false they are compared bit by
-# bit.
-CONTRACTED = {
-    "fft_256",
-    "complex_matmul",
-    "solve_4x4",
-    "cholesky_batched",
-    "thomas",
-    "cyclic_reduction",
-    "face_normals",
-    "lattice_boltzmann",
-    "advect",
-    "philox_normal",
-    "binomial_put",
-}
-
-
 # In these kernels, the bits of a NaN depend on the assembler, so all NaNs count as equal. There are
 # two reasons. The payload of a sum of two NaNs depends on the order of the operands, which the
 # assembler and the host's compiler may exchange. And the assembler can change a sign in two ways:
@@ -139,18 +121,7 @@ def test_every_mode_gives_the_same_results(name):
     if launch.entry in ANY_NAN:
         for array in (a for arrays in by_mode.values() for a in arrays if a.dtype.kind == "f"):
             array[np.isnan(array)] = np.nan
-    if launch.entry not in CONTRACTED:
-        assert_the_same(by_mode)
-        return
-    for mode in MODES[1:]:
-        for plain, other in zip(by_mode["run"], by_mode[mode], strict=True):
-            np.testing.assert_allclose(other, plain, 1e-4, 1e-5, err_msg=mode)
-
-
-@pytest.mark.parametrize("name", [n for n in LAUNCHES if LAUNCHES[n].entry in CONTRACTED])
-def test_nothing_but_contraction_differs(name):
-    launch = LAUNCHES[name]
-    assert_the_same(results(compiled(launch.file, launch.entry, "-fmad=false"), launch))
+    assert_the_same(by_mode)
 
 
 def shipped() -> dict[str, counter_cases.Case]:

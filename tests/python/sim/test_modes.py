@@ -14,11 +14,11 @@ pytestmark = pytest.mark.usefixtures("machine_code")
 MODES = ("launch", "profile", "check", "trace", "step")
 
 
-def run(kernel, mode, grid, block, *arguments):
-    """Run a kernel in a mode, and return the arrays after it."""
+def run(kernel, mode, grid, block, *arguments, **how):
+    """Run a kernel in a mode, and return the arrays after it. `how` are options of the stepper."""
     left = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     if mode == "step":
-        stepper = kernel.step(grid, block, *left)
+        stepper = kernel.step(grid, block, *left, **how)
         stepper.finish()
         return [*stepper.arrays.values()]
     options = {"progress": False} if mode in ("profile", "trace") else {}
@@ -223,6 +223,28 @@ def test_subnormal_powers_of_two(mode):
     np.testing.assert_array_equal(out[:256].view(np.uint32)[3:], wanted.view(np.uint32)[3:])
     assert (out[256:][x < -126] == 0).all()
     assert out[0] == np.float32(6.800448e-39)  # exp2 rounds to 6.800447e-39
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["half", "half2"])
+def test_products_and_sums_of_halves(name, mode):
+    """CUDA writes a * b + c as mul.f16 and add.f16, from which the assembler makes one fma."""
+    source = f"""#include <cuda_fp16.h>
+    extern "C" __global__ void k(const {name} *a, const {name} *b, const {name} *c, {name} *out) {{
+        int i = threadIdx.x;
+        out[i] = a[i] * b[i] + c[i];
+        out[i + 256] = c[i] - a[i] * b[i];
+        out[i + 512] = a[i] * b[i] - b[i] * c[i];
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    lanes = 2 if name == "half2" else 1
+    a, b, c = np.random.default_rng(5).normal(size=(3, 256 * lanes)).astype(np.float16)
+    # A build for debuggers rounds products and sums separately.
+    how = {"optimized": True} if mode == "step" else {}
+    out = run(kernel, mode, 1, 256, a, b, c, np.zeros(768 * lanes, np.float16), **how)[3]
+    x, y, z = (v.astype(np.float64) for v in (a, b, c))
+    wanted = np.concatenate([x * y + z, z - x * y, x * y - (b * c).astype(np.float64)])
+    np.testing.assert_array_equal(out, wanted.astype(np.float16))
 
 
 @pytest.mark.parametrize("mode", MODES)
