@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from coalesce.arrays import devices
+from coalesce.common.errors import DeviceUnavailable
 from coalesce.launch.launch import Launch
 
 if TYPE_CHECKING:
@@ -32,6 +34,12 @@ def run(launch: Launch) -> None:
 @contextmanager
 def running_with(runner: Callable[[Launch], object]) -> Iterator[None]:
     """Pass the launches of a ``with`` block to `runner`."""
+    if (device := devices.resolve()).kind != "sim":
+        raise DeviceUnavailable(
+            f"the kernels run on {device.name}, and only the simulator can analyse launches of "
+            "Numba and Triton. Set the environment variable COALESCE_DEVICE=sim before the program "
+            "starts"
+        )
     token = _runner.set(runner)
     try:
         yield

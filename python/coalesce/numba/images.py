@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuda.core import ObjectCode
-from numba.cuda.cudadrv import devices
+from numba.cuda.cudadrv import devices, driver
 
 from coalesce.numba.linking import linked_ptx
 
@@ -23,7 +22,7 @@ def get_cufunc(library: Any) -> Any:
     if function is None:
         ptx, _ = linked_ptx(library)
         module = context.create_module_image(
-            ObjectCode.from_ptx(ptx.encode()),
+            driver.ObjectCode.from_ptx(ptx.encode()),
             library._setup_functions,
             library._teardown_functions,
         )

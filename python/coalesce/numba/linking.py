@@ -48,10 +48,11 @@ class _Linker(driver._Linker):  # type: ignore[misc]
     def texts(self) -> Iterator[str]:
         """The PTX of all files."""
         for code in self._object_codes:
-            if code.code_type != "ptx":
+            kind = getattr(code, "code_type", None) or code._code_type  # since cuda-core 0.4
+            if kind != "ptx":
+                name = getattr(code, "name", "a file")
                 raise driver.LinkerError(
-                    f"the simulator cannot link {code.name!r}, because it is {code.code_type}; "
-                    "link CUDA C++ or PTX"
+                    f"the simulator cannot link {name}, because it is {kind}; link CUDA C++ or PTX"
                 )
             text = code.code if isinstance(code.code, str) else code.code.decode()
             yield text.rstrip("\0")

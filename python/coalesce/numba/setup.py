@@ -31,7 +31,7 @@ def _simulate(gpu: str) -> None:
     from numba.cuda import codegen, dispatcher
     from numba.cuda.cudadrv.driver import driver
 
-    from coalesce.numba import analyses, device_memory, images, launches, modules
+    from coalesce.numba import device_memory, images, launches, modules
 
     if not driver.is_available:  # it was imported before, and found no driver then
         driver.__init__()
@@ -51,7 +51,6 @@ def _simulate(gpu: str) -> None:
     dispatcher._Kernel.regs_per_thread = property(modules.registers)
     dispatcher.compile_cuda = _with_lines(dispatcher.compile_cuda)
     codegen.CUDACodeLibrary.get_cufunc = images.get_cufunc
-    analyses.add_methods(dispatcher.CUDADispatcher)
 
 
 def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +88,11 @@ def _set_up() -> tuple[Any, bool]:
         devices.gpu_status()  # look for a real driver before the simulated one is loaded
         _simulate(device.name.partition(":")[2])
     from numba import cuda
+    from numba.cuda.dispatcher import CUDADispatcher
 
+    from coalesce.numba import analyses
+
+    analyses.add_methods(CUDADispatcher)
     return cuda, device.kind == "sim"
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+import coalesce
+from coalesce import launched
+from coalesce.arrays import devices
 
 pytest.importorskip("numba_cuda")
 pytestmark = pytest.mark.usefixtures("on_simulator")
@@ -64,6 +69,15 @@ def test_a_missing_package_is_named() -> None:
 def test_coalesce_itself_does_not_import_numba_or_triton() -> None:
     program = "import coalesce, sys; coalesce.Kernel; print({'numba', 'triton'} & set(sys.modules))"
     assert run("-c", program) == "set()\n"
+
+
+def test_analyses_need_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = replace(devices.resolve("sim"), name="cuda:0", kind="cuda")
+    monkeypatch.setattr(devices, "resolve", lambda: gpu)
+    with pytest.raises(coalesce.DeviceUnavailable, match="COALESCE_DEVICE=sim"):
+        launched.check(lambda: None)
+    with pytest.raises(coalesce.DeviceUnavailable, match="run on cuda:0"), launched.checked():
+        pass
 
 
 TESTS = """
