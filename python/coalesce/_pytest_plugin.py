@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -45,18 +44,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         import coalesce.numba  # noqa: F401
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Check the launches of a test, if the option ``--cuda-check`` says so."""
-    if not item.config.getoption("cuda_check"):
-        return (yield)
-    from coalesce.numba import checked
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the launches of each test, if the option ``--cuda-check`` says so."""
+    if config.getoption("cuda_check"):
+        from coalesce.numba import pytest_checks
 
-    with checked() as found:
-        result = yield
-    if found:
-        pytest.fail("\n\n".join(map(str, found)), pytrace=False)
-    return result
+        config.pluginmanager.register(pytest_checks)
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:

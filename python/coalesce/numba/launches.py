@@ -88,7 +88,7 @@ def launch(
 
 def _names(compiled: Any) -> list[str]:
     """Return the names of a kernel's arguments."""
-    function = getattr(compiled, "py_func", None)  # a kernel from Numba's cache has no function
+    function = getattr(compiled, "py_func", None)
     count = len(compiled.argument_types)
     if function is not None:
         names = list(inspect.signature(function).parameters)

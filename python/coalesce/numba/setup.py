@@ -47,6 +47,13 @@ def _simulate(gpu: str) -> None:
     ) -> None:
         launches.launch(self, args, griddim, blockdim, stream, sharedmem, memory)
 
+    add_overload = dispatcher.CUDADispatcher.add_overload
+
+    def add_named_overload(self: Any, kernel: Any, argtypes: Any) -> None:
+        kernel.py_func = self.py_func  # a kernel from Numba's cache has no function, and no names
+        add_overload(self, kernel, argtypes)
+
+    dispatcher.CUDADispatcher.add_overload = add_named_overload
     dispatcher._Kernel.launch = launch
     dispatcher._Kernel.regs_per_thread = property(modules.registers)
     dispatcher.compile_cuda = _with_lines(dispatcher.compile_cuda)

@@ -61,6 +61,15 @@ def test_a_program_runs_and_continues_after_a_fault(
     assert lines == ["MemoryFault 0.0", f"32.0 {capability[0]} {capability[1]} True"]
 
 
+def test_a_kernel_from_the_cache_knows_its_parameters(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    program = PROGRAM.replace("cuda.jit", "cuda.jit(cache=True)")
+    program = program.replace("type(error).__name__", "error")
+    file.write_text("from coalesce.numba import cuda" + program)
+    for _ in range(2):
+        assert "past the end of `x`" in run(str(file))
+
+
 def test_a_missing_package_is_named() -> None:
     program = "import sys; sys.modules['numba_cuda'] = None; import coalesce.numba"
     assert "pip install 'numba-cuda[cu13]'" in run("-c", program, code=1)
