@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from coalesce._core import model
@@ -61,11 +62,12 @@ def memory_chart(profile: ProfileData, title: str | None) -> Picture:
         x = MARGIN + (i + 1) * _BOX + i * gap
         _arrow(canvas, x, top + 30, gap, link.reads, most, to_left=True)
         _arrow(canvas, x, top + 74, gap, link.writes, most, to_left=False)
+    lines = [title or profile.title, headline, "", *_text(boxes, links), "", *wrap(note, 80)]
     return canvas.picture(
         top + _HEIGHT + 16,
         headline=headline,
         description=f"{headline}. {note}",
-        text="\n".join([title or profile.title, headline, "", *_text(boxes, links), "", note]),
+        text="\n".join(lines),
     )
 
 
