@@ -61,6 +61,11 @@ def barrier_in_a_branch(x):
 
 
 @cuda.jit
+def set_one(x, y):
+    x[2, 3] = y[0, 0]
+
+
+@cuda.jit
 def histogram(values, counts):
     for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
         cuda.atomic.add(counts, values[i], 1)

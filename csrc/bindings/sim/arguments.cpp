@@ -28,14 +28,18 @@ std::vector<size_t> Arguments::map_device_arrays(sim::AddressSpace& memory) {
             total_bytes_ += p.buffer.bytes;
             p.address = buffer.address + uint64_t(p.buffer.host - buffer.host);
             // The argument lies in this device array. So the buffer of the array gets the
-            // argument's name. If the argument is the whole array, the buffer also gets its shape.
+            // argument's name. If the argument is the whole array, the buffer also gets its shape
+            // and the type of its elements. (An array of another library is bytes before.)
             buffer.name = p.buffer.name;
             buffer.parts.push_back(
                 {p.buffer.name, uint64_t(p.buffer.host - buffer.host), p.buffer.bytes});
-            if (p.buffer.bytes == buffer.bytes)
+            if (p.buffer.bytes == buffer.bytes) {
                 buffer.shape = p.buffer.shape;
-            else
+                buffer.item_bytes = p.buffer.item_bytes;
+                buffer.type = p.buffer.type;
+            } else {
                 buffer.shape.clear();
+            }
             // The mask of a part is the corresponding part of the whole array's mask.
             if (p.buffer.undefined)
                 buffer.undefined = p.buffer.undefined - (p.buffer.host - buffer.host);

@@ -137,7 +137,7 @@ def _array(
     array = found.bytes()[low:high]
     if dtype.itemsize and (high - low) % dtype.itemsize == 0:
         array = array.view(dtype)
-        expected = np.empty(shape, np.void).strides  # in elements
+        expected = np.empty(shape, np.bool_).strides  # in elements
         if all(
             n == 1 or stride == step * dtype.itemsize
             for n, stride, step in zip(shape, strides, expected, strict=True)

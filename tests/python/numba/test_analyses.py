@@ -61,6 +61,18 @@ def test_an_access_outside_an_array_is_an_exception_and_the_next_launch_works() 
     np.testing.assert_array_equal(y, np.ones(64))
 
 
+def test_messages_have_the_shape_and_the_type_of_an_array() -> None:
+    with pytest.raises(coalesce.MemoryFault) as caught:
+        kernels.past_the_end[1, 64](zeros(64), zeros(64))
+    assert "`x` has shape (64,), float32; the address is x[64]" in str(caught.value)
+    a, c = zeros(32, 32), zeros(32, 48)
+    trace = kernels.matmul.trace((3, 2), (16, 16), a, zeros(32, 48), c)
+    stores = trace.select(array="c", kind="store")
+    assert stores.index.min() >= 0
+    findings = kernels.set_one.check(1, 2, zeros(4, 8), zeros(4, 8))
+    assert [(f.array, f.index) for f in findings] == [("x", (2, 3))]
+
+
 def test_a_check_finds_reads_of_memory_that_was_never_written() -> None:
     x, y = cuda.device_array(64, np.float32), cuda.device_array(64, np.float32)
     findings = kernels.saxpy.check(1, 64, 64, 1.0, cuda.to_device(zeros(64)), y)
