@@ -92,3 +92,31 @@ def test_profiles_traces_and_steps_have_python_lines() -> None:
 def test_wrong_calls(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+class Tensor:
+    """What Triton and coalesce use of a tensor of PyTorch on the CPU."""
+
+    is_cpu = True
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, f"torch.{array.dtype}"
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def element_size(self) -> int:
+        return self.array.itemsize
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(n // self.array.itemsize for n in self.array.strides)
+
+
+def test_tensors_need_no_call_of_simulate() -> None:
+    out = np.zeros(1000, np.float32)
+    kernels.add[(4,)](Tensor(X), Tensor(2 * X), Tensor(out), 1000, BLOCK=256)
+    np.testing.assert_array_equal(out, 3 * X)
+    on_gpu = Tensor(X)
+    on_gpu.is_cpu = False
+    with pytest.raises(ValueError, match=r"`x` is a tensor in the memory of a GPU.*x\.cpu\(\)"):
+        kernels.add[(4,)](on_gpu, Tensor(X), Tensor(out), 1000, BLOCK=256)
