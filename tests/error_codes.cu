@@ -26,6 +26,10 @@ __constant__ int constant[4];
 __device__ int variable[4];
 
 __global__ void write(int* p, long i, int value) { p[i] = value; }
+__global__ void has_shared() {
+    __shared__ volatile char own[8192];
+    own[threadIdx.x] = 1;
+}
 __global__ void failed_assertion(int n) { assert(threadIdx.x < n); }
 __global__ void stop() { __trap(); }
 __global__ void __launch_bounds__(64) bounded(int* p) { p[threadIdx.x] = 1; }
@@ -175,7 +179,7 @@ RUNTIME(cudaSuccess, cudaMemcpy2D(device, 512, device, 512, 0, size_t(1) << 60, 
 RUNTIME(cudaErrorInvalidValue, cudaMalloc(static_cast<void**>(nullptr), 16))
 RUNTIME(cudaErrorInvalidValue, cudaMallocHost(static_cast<void**>(nullptr), 16))
 RUNTIME(cudaErrorInvalidValue, cudaHostAlloc(&p, 16, 64))
-RUNTIME(cudaErrorInvalidValue, cudaMallocManaged(&p, 0))
+RUNTIME(0, cudaMallocManaged(&p, 0))
 RUNTIME(cudaErrorInvalidValue, cudaMallocManaged(&p, 16, 5))
 RUNTIME(cudaErrorInvalidValue, cudaMallocPitch(&p, &n, size_t(-1), 1))
 RUNTIME(cudaErrorInvalidValue, [] {
@@ -215,6 +219,9 @@ RUNTIME(cudaErrorInvalidValue, cudaFuncSetAttribute(
                                    write, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20))
 RUNTIME(cudaErrorInvalidValue, cudaFuncSetAttribute(
                                    write, cudaFuncAttributePreferredSharedMemoryCarveout, 101))
+RUNTIME(cudaErrorInvalidValue, cudaFuncSetAttribute(write, cudaFuncAttribute(77), 1))
+RUNTIME(cudaErrorInvalidValue, (has_shared<<<1, 1, 49152 - 8191>>>(), cudaPeekAtLastError()))
+RUNTIME(cudaErrorInvalidValue, cudaHostRegister(pageable, bytes, 1 << 9))
 RUNTIME(cudaErrorInvalidValue, (write<<<1, 1, 49153>>>(device, 0, 0), cudaPeekAtLastError()))
 RUNTIME(cudaErrorInvalidValue, cudaLaunchHostFunc(stream, nullptr, nullptr))
 RUNTIME(cudaErrorInvalidValue, cudaStreamBeginCapture(stream, cudaStreamCaptureMode(9)))
@@ -238,23 +245,23 @@ RUNTIME(cudaErrorMemoryAllocation, cudaMallocAsync(&p, size_t(1) << 50, stream))
 RUNTIME(cudaErrorMemoryAllocation, cudaMallocPitch(&p, &n, 1 << 20, 1 << 30))
 DRIVER(CUDA_ERROR_OUT_OF_MEMORY, [] { CUdeviceptr d; return cuMemAlloc(&d, size_t(1) << 50); }())
 
-// 9: the geometry of a launch.
-RUNTIME(cudaErrorInvalidConfiguration, (write<<<0, 1>>>(device, 0, 0), cudaPeekAtLastError()))
-RUNTIME(cudaErrorInvalidConfiguration, (write<<<1, 0>>>(device, 0, 0), cudaPeekAtLastError()))
-RUNTIME(cudaErrorInvalidConfiguration, (write<<<1, 1025>>>(device, 0, 0), cudaPeekAtLastError()))
-RUNTIME(cudaErrorInvalidConfiguration,
+// 1: the geometry of a launch. Before CUDA 13, the code was 9.
+RUNTIME(cudaErrorInvalidValue, (write<<<0, 1>>>(device, 0, 0), cudaPeekAtLastError()))
+RUNTIME(cudaErrorInvalidValue, (write<<<1, 0>>>(device, 0, 0), cudaPeekAtLastError()))
+RUNTIME(cudaErrorInvalidValue, (write<<<1, 1025>>>(device, 0, 0), cudaPeekAtLastError()))
+RUNTIME(cudaErrorInvalidValue,
         (write<<<1, dim3(1, 1, 65)>>>(device, 0, 0), cudaPeekAtLastError()))
-RUNTIME(cudaErrorInvalidConfiguration,
+RUNTIME(cudaErrorInvalidValue,
         (write<<<dim3(1, 65536), 1>>>(device, 0, 0), cudaPeekAtLastError()))
-RUNTIME(cudaErrorInvalidConfiguration,
+RUNTIME(cudaErrorInvalidValue,
         (write<<<dim3(1, 1, 65536), 1>>>(device, 0, 0), cudaPeekAtLastError()))
-RUNTIME(cudaErrorInvalidConfiguration,
+RUNTIME(cudaErrorInvalidValue,
         (write<<<dim3(1u << 31), 1>>>(device, 0, 0), cudaPeekAtLastError()))
 
 // 12 to 21: copies.
 RUNTIME(cudaErrorInvalidPitchValue,
         cudaMemcpy2D(device, 16, device, 64, 32, 2, cudaMemcpyDeviceToDevice))
-RUNTIME(cudaErrorInvalidPitchValue, cudaMemset2D(device, 16, 0, 32, 2))
+RUNTIME(cudaErrorInvalidValue, cudaMemset2D(device, 16, 0, 32, 2))
 RUNTIME(cudaErrorInvalidSymbol, cudaMemcpyToSymbol(pageable, &number, 4))
 RUNTIME(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&p, pageable))
 RUNTIME(cudaErrorInvalidMemcpyDirection, cudaMemcpy(device, device, 4, cudaMemcpyKind(9)))
@@ -310,11 +317,11 @@ RUNTIME(cudaErrorInvalidNormSetting, [] {
 }())
 
 // 98 to 224: functions, devices, contexts, modules.
-RUNTIME(cudaErrorInvalidDeviceFunction, [] {
+RUNTIME(cudaErrorInvalidResourceHandle, [] {
     cudaFuncAttributes a;
     return cudaFuncGetAttributes(&a, pageable);
 }())
-RUNTIME(cudaErrorInvalidDeviceFunction,
+RUNTIME(cudaErrorInvalidResourceHandle,
         cudaLaunchKernel(static_cast<void*>(pageable), 1, 1, nullptr, 0, nullptr))
 RUNTIME(cudaErrorInvalidDevice, cudaSetDevice(99))
 RUNTIME(cudaErrorInvalidDevice, cudaSetDevice(-1))
@@ -323,7 +330,8 @@ RUNTIME(cudaErrorInvalidDevice, [] {
     return cudaGetDeviceProperties(&properties, 99);
 }())
 RUNTIME(cudaErrorInvalidDevice, cudaDeviceGetAttribute(&number, cudaDevAttrWarpSize, 99))
-RUNTIME(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(0, 0))
+RUNTIME(cudaErrorPeerAccessUnsupported, cudaDeviceEnablePeerAccess(0, 0))
+RUNTIME(cudaErrorInvalidDevice, cudaDeviceEnablePeerAccess(99, 0))
 DRIVER(CUDA_ERROR_INVALID_DEVICE, [] { CUdevice d; return cuDeviceGet(&d, 99); }())
 DRIVER(CUDA_ERROR_INVALID_IMAGE, [] { CUmodule m; return cuModuleLoadData(&m, "\1\2\3\4\5"); }())
 STEPS(CUDA_ERROR_INVALID_CONTEXT, {
@@ -342,8 +350,9 @@ STEPS(CUDA_ERROR_INVALID_CONTEXT, {
     OK(cuCtxPushCurrent(own));
     return code;
 })
-RUNTIME(cudaErrorUnsupportedLimit, cudaDeviceGetLimit(&n, cudaLimit(99)))
-RUNTIME(cudaErrorUnsupportedLimit, cudaDeviceSetLimit(cudaLimit(99), 1))
+RUNTIME(cudaErrorInvalidValue, cudaDeviceGetLimit(&n, cudaLimit(99)))
+RUNTIME(cudaErrorUnsupportedLimit, cudaDeviceSetLimit(cudaLimitDevRuntimeSyncDepth, 2))
+RUNTIME(cudaErrorInvalidValue, cudaDeviceSetLimit(cudaLimit(99), 1))
 DRIVER(CUDA_ERROR_INVALID_PTX, [] { CUmodule m; return cuModuleLoadData(&m, no_ptx); }())
 DRIVER(CUDA_ERROR_INVALID_PTX, [] { CUmodule m; return cuModuleLoadData(&m, ptx_for_newer); }())
 DRIVER(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
@@ -451,7 +460,10 @@ CAPTURE(unsupported, Global, spoilt, return cudaDeviceSynchronize();)
 CAPTURE(unsupported, Global, spoilt, return cudaStreamSynchronize(stream);)
 CAPTURE(unsupported, Relaxed, spoilt, return cudaStreamSynchronize(stream);)
 CAPTURE(unsupported, Relaxed, spoilt, return cudaStreamQuery(stream);)
-CAPTURE(unsupported, Global, spoilt, return cudaMemcpy(pageable, device, 4, cudaMemcpyDefault);)
+CAPTURE(cudaErrorStreamCaptureImplicit, Global, spoilt,
+        return cudaMemcpy(pageable, device, 4, cudaMemcpyDefault);)
+CAPTURE(cudaErrorStreamCaptureImplicit, Global, spoilt, return cudaMemset(device, 0, 4);)
+CAPTURE(unsupported, Global, spoilt, return cudaDeviceSetLimit(cudaLimitStackSize, 1024);)
 CAPTURE(unsupported, Global, spoilt, return cuMemFree(at(freed));)
 CAPTURE(0, Global, 0, return cudaMemsetAsync(device, 0, 16, stream);)
 CAPTURE(0, Relaxed, 0, {
@@ -490,7 +502,7 @@ CAPTURE(cudaErrorStreamCaptureMerge, Global, spoilt, {
     if (cudaStreamEndCapture(other, &made) != spoilt) return -1;
     return code;
 })
-CAPTURE(cudaErrorStreamCaptureUnmatched, Global, cudaErrorStreamCaptureUnjoined, {
+CAPTURE(cudaErrorStreamCaptureUnmatched, Global, spoilt, {
     cudaGraph_t made;
     OK(cudaEventRecord(event, stream));
     OK(cudaStreamWaitEvent(other, event, 0));
@@ -511,7 +523,7 @@ CAPTURE(cudaErrorStreamCaptureImplicit, Relaxed, spoilt, {
     write<<<1, 1>>>(device, 0, 0);
     return launched();
 })
-CAPTURE(cudaErrorCapturedEvent, Relaxed, 0, {
+CAPTURE(cudaErrorCapturedEvent, Relaxed, spoilt, {
     OK(cudaEventRecord(event, stream));
     return cudaEventSynchronize(event);
 })

@@ -61,8 +61,9 @@ struct ShownName {
 #define SKINS_one(name, ...) SKIN(name, name, false, __VA_ARGS__)
 #define SKINS_ptsz(name, ...) \
     SKINS_one(name, __VA_ARGS__) SKIN(name##_ptsz, name, true, __VA_ARGS__)
-#define SKINS_ptds(name, ...) \
-    SKINS_one(name, __VA_ARGS__) SKIN(name##_ptds, name, true, __VA_ARGS__)
+#define SKINS_ptds(name, driver, has, ...)                        \
+    SKINS_one(name, driver, has | in_default_stream, __VA_ARGS__) \
+        SKIN(name##_ptds, name, true, driver, has | in_default_stream, __VA_ARGS__)
 
 #define RUNTIME(streams, has, name, ...) \
     SKINS_##streams(name, false, has, core::name __VA_OPT__(, ) __VA_ARGS__)

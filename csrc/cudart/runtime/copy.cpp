@@ -49,7 +49,7 @@ SetWork fill(void* to, size_t pitch, int value, size_t width, size_t height) {
     SetWork s;
     s.to = static_cast<std::byte*>(to);
     s.pitch = pitch, s.value = uint32_t(value) & 0xff, s.width = width, s.height = height;
-    require(height <= 1 || (width <= pitch && pitch <= max_pitch), cudaErrorInvalidPitchValue);
+    require(height <= 1 || (width <= pitch && pitch <= max_pitch), cudaErrorInvalidValue);
     return s;
 }
 

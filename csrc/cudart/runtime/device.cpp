@@ -12,6 +12,7 @@
 #include "cudart/state/arrays.hpp"
 #include "cudart/state/runtime.hpp"
 #include "cudart/state/work.hpp"
+#include "round_up.hpp"
 #include "sim/run/device_heap.hpp"
 
 namespace coalesce::cudart {
@@ -192,11 +193,18 @@ size_t max_stack() {
     return std::min<uint64_t>(model::local_bytes - 1, rt.gpu_bytes() / threads);
 }
 
+void check_limit(int limit) {
+    require(limit >= Limit::stack_size && limit <= Limit::persisting_l2, cudaErrorInvalidValue);
+    require(runtime().limits.contains(limit), cudaErrorUnsupportedLimit);
+}
+
 void set_limit(int limit, size_t value) {
     Runtime& rt = runtime();
-    require(rt.limits.contains(limit), cudaErrorUnsupportedLimit);
+    rt.streams.refuse_in_capture();
+    check_limit(limit);
     require(limit != Limit::l2_fetch_granularity || value <= 128, cudaErrorInvalidValue);
     if (limit == Limit::stack_size) {
+        value = round_up(std::max<size_t>(value, 1), size_t{16});
         require(value <= max_stack(), cudaErrorInvalidValue,
                 "the stacks of the threads would not fit in the GPU's local memory");
     }
@@ -277,7 +285,8 @@ void core::cudaDeviceGetSharedMemConfig(int* config) {
     *config = 1;  // cudaSharedMemBankSizeFourByte
 }
 void core::cudaDeviceGetLimit(size_t* value, int limit) {
-    require(value && runtime().limits.contains(limit), cudaErrorUnsupportedLimit);
+    require(value, cudaErrorInvalidValue);
+    check_limit(limit);
     *value = runtime().limits[limit];
 }
 void core::cudaDeviceSetLimit(int limit, size_t value) { set_limit(limit, value); }
@@ -287,7 +296,10 @@ void core::cudaDeviceCanAccessPeer(int* can, int device, int peer) {
     check_device(device), check_device(peer);
     *can = 0;  // a device is not its own peer
 }
-void core::cudaDeviceEnablePeerAccess(int, unsigned) { throw Failure{cudaErrorInvalidDevice}; }
+void core::cudaDeviceEnablePeerAccess(int device, unsigned) {
+    check_device(device);
+    throw Failure{cudaErrorPeerAccessUnsupported};  // a device is not its own peer
+}
 void core::cudaDeviceDisablePeerAccess(int) { throw Failure{cudaErrorPeerAccessNotEnabled}; }
 void core::cudaDeviceGetPCIBusId(char* text, int length, int device) {
     require(text && length > 12, cudaErrorInvalidValue);

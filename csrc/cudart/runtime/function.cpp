@@ -9,8 +9,9 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr int max_dynamic_shared = 8, carveout = 9;  // values of cudaFuncAttribute
-constexpr int max_threads = 1024;                    // threads per block
+// Values of cudaFuncAttribute.
+constexpr int max_dynamic_shared = 8, carveout = 9, last_attribute = 15;
+constexpr int max_threads = 1024;  // threads per block
 constexpr uint32_t first_with_clusters = 9, max_cluster_blocks = 8;
 
 struct Resources {
@@ -53,11 +54,12 @@ void core::cudaFuncGetAttributes(FunctionAttributes* a, const void* host) {
     a->maxThreadsPerBlock = int(bound ? std::min(bound, most) : most);
     a->numRegs = int(needs.registers);
     a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
-    a->maxDynamicSharedSizeBytes = int(f.max_dynamic_shared);
+    a->maxDynamicSharedSizeBytes = int(f.most_dynamic_shared(needs.program.shared_bytes));
     a->preferredShmemCarveout = f.carveout;
 }
 void core::cudaFuncSetAttribute(const void* host, int attribute, int value) {
     Function& f = runtime().modules.function(host);
+    require(attribute >= max_dynamic_shared && attribute <= last_attribute, cudaErrorInvalidValue);
     if (attribute == max_dynamic_shared) {
         const uint32_t most = runtime().gpu.max_block_shared_bytes();
         require(value >= 0 && resources_of(f).program.shared_bytes + uint32_t(value) <= most,

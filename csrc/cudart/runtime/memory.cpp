@@ -34,8 +34,8 @@ void core::cudaMalloc(void** pointer, size_t bytes) {
 void core::cudaFree(void* pointer) { free_device(pointer); }
 
 void core::cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
-    require(pointer && bytes && (flags == 1 || flags == 2), cudaErrorInvalidValue);
-    *pointer = allocated(bytes, Kind::managed, flags);
+    require(pointer && (flags == 1 || flags == 2), cudaErrorInvalidValue);
+    *pointer = bytes ? allocated(bytes, Kind::managed, flags) : nullptr;
 }
 
 void core::cudaMallocHost(void** pointer, size_t bytes) {
@@ -53,7 +53,8 @@ void core::cudaFreeHost(void* pointer) {
 }
 
 void core::cudaHostRegister(void* pointer, size_t bytes, unsigned flags) {
-    require(pointer && bytes, cudaErrorInvalidValue);
+    constexpr unsigned all_flags = 15;  // portable, mapped, I/O memory, read-only
+    require(pointer && bytes && flags <= all_flags, cudaErrorInvalidValue);
     Memory& memory = runtime().memory;
     require(!memory.find(pointer), cudaErrorHostMemoryAlreadyRegistered);
     Allocation a;

@@ -225,6 +225,7 @@ void core::cudaEventRecordWithFlags(Event event, Stream s, unsigned flags) {
 }
 void core::cudaEventSynchronize(Event handle) {
     const EventRecord& event = runtime().streams.event(handle);
+    if (event.capture && event.capture->capture) invalidate(*event.capture, cudaErrorCapturedEvent);
     require(!event.capture, cudaErrorCapturedEvent);
     runtime().order.host_waits(event);
 }
@@ -261,7 +262,7 @@ void core::cudaStreamEndCapture(Stream s, Graph* graph) {
     Runtime& rt = runtime();
     StreamRecord& stream = rt.streams.stream(s);
     require(stream.capture, cudaErrorIllegalState);
-    require(stream.owns_capture, cudaErrorStreamCaptureUnmatched);
+    if (!stream.owns_capture) invalidate(stream, cudaErrorStreamCaptureUnmatched);
     require(stream.mode == CaptureMode::relaxed || stream.thread == std::this_thread::get_id(),
             cudaErrorStreamCaptureWrongThread,
             "another thread began the capture; only the mode cudaStreamCaptureModeRelaxed "

@@ -45,6 +45,8 @@ inline constexpr unsigned launches = 8;
 inline constexpr unsigned about_code = 16;
 // Does not return the error of a fault, but clears it.
 inline constexpr unsigned resets = 32;
+// Works in the default stream.
+inline constexpr unsigned in_default_stream = 64;
 }  // namespace traits
 
 // An exported function.

@@ -277,7 +277,8 @@ sim::TextureObject described(const ResourceDescription& r, bool surface) {
         case of_pitched: {
             require(!surface, cudaErrorInvalidValue, "a surface object needs a CUDA array");
             const auto& p = r.res.pitch2D;
-            require(p.width > 0 && p.height > 0 && p.width <= UINT32_MAX && p.height <= UINT32_MAX,
+            const auto rows = size_t(array_limits.texture_2d_linear[1]);
+            require(p.width > 0 && p.height > 0 && p.width <= UINT32_MAX && p.height <= rows,
                     cudaErrorInvalidValue);
             o.memory = sim::TextureMemory::pitched;
             o.dimensions = 2;

@@ -313,14 +313,15 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
 void validate(const KernelWork& w) {
     Runtime& rt = runtime();
     ModuleRecord& module = *w.function->module;
-    require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidConfiguration,
+    require(w.grid.count() > 0 && w.block.count() > 0, cudaErrorInvalidValue,
             "the launch has no blocks, or its blocks have no threads");
-    require(w.shared_bytes <= w.function->max_dynamic_shared, cudaErrorInvalidValue,
-            "a launch with more than 48 KiB of dynamic shared memory needs cudaFuncSetAttribute("
-            "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");
     try {
         const auto purpose = rt.settings.check ? Purpose::check : Purpose::run;
         const sim::Program& program = module.program(w.function->entry, purpose);
+        require(w.shared_bytes <= w.function->most_dynamic_shared(program.shared_bytes),
+                cudaErrorInvalidValue,
+                "a launch with more than 48 KiB of shared memory needs cudaFuncSetAttribute("
+                "kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) before");
         LaunchRequest request = request_of(w);
         request.launch.cooperative = false;
         analysis::prepare(program, request);
@@ -342,7 +343,8 @@ void validate(const KernelWork& w) {
     } catch (const InvalidCluster& e) {
         throw Failure{cudaErrorInvalidClusterSize, std::string("a launch failed: ") + e.what()};
     } catch (const LaunchError& e) {
-        throw Failure{cudaErrorInvalidConfiguration, std::string("a launch failed: ") + e.what()};
+        // Before CUDA 13, the code was cudaErrorInvalidConfiguration.
+        throw Failure{cudaErrorInvalidValue, std::string("a launch failed: ") + e.what()};
     }
 }
 

@@ -233,7 +233,7 @@ Function& Modules::function(const void* host) {
     }
     const auto entry = functions_.find(host);
     if (entry == functions_.end())
-        throw Failure{cudaErrorInvalidDeviceFunction,
+        throw Failure{cudaErrorInvalidResourceHandle,
                       "the function that was launched is not a kernel of this program"};
     use(*entry->second.module);
     return entry->second;

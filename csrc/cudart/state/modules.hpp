@@ -8,6 +8,7 @@
 // each at the first launch of this kind.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,11 +50,17 @@ struct Function {
     ModuleRecord* module = nullptr;
     std::string entry;  // the kernel's name in the PTX
     std::string name;   // the short name: "scale" of "scale(float*, int)"
-    // The limit for dynamic shared memory. cudaFuncSetAttribute raises it.
-    uint32_t max_dynamic_shared = 48 << 10;
+    // The limit for dynamic shared memory, if cudaFuncSetAttribute has set it.
+    std::optional<uint32_t> max_dynamic_shared;
     int carveout = -1;
     OldLaunch old_launch;
     std::map<std::tuple<Dim, Dim, uint32_t>, Counted> counted;  // grid, block and shared bytes
+
+    // Returns the limit for dynamic shared memory. `own` is the kernel's other shared memory.
+    [[nodiscard]] uint32_t most_dynamic_shared(uint32_t own) const {
+        constexpr uint32_t usual = 48 << 10;
+        return max_dynamic_shared.value_or(usual - std::min(usual, own));
+    }
 };
 
 // A __device__, __constant__ or __managed__ variable.

@@ -116,8 +116,9 @@ void Runtime::waited() {
 
 std::map<int, size_t> default_limits() {
     return {{Limit::stack_size, sim::default_stack},
-            {Limit::printf_buffer, 1 << 20},
+            {Limit::printf_buffer, 8448 << 10},  // of an H200
             {Limit::malloc_heap, sim::device_heap_bytes},
+            {Limit::pending_launches, 2048},
             {Limit::l2_fetch_granularity, 64},
             {Limit::persisting_l2, 0}};
 }

@@ -43,8 +43,8 @@ struct Settings {
 
 // The numbers of limits (cudaLimit).
 namespace Limit {
-inline constexpr int stack_size = 0, printf_buffer = 1, malloc_heap = 2, l2_fetch_granularity = 5,
-                     persisting_l2 = 6;
+inline constexpr int stack_size = 0, printf_buffer = 1, malloc_heap = 2, pending_launches = 4,
+                     l2_fetch_granularity = 5, persisting_l2 = 6;
 }
 [[nodiscard]] std::map<int, size_t> default_limits();
 
