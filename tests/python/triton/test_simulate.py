@@ -10,6 +10,7 @@ import pytest
 import coalesce
 
 pytest.importorskip("triton")
+import triton
 import triton_kernels as kernels
 
 from coalesce.arrays import devices
@@ -48,6 +49,15 @@ def test_matrix_products(random: np.random.Generator) -> None:
     simulate(kernels.matmul)[grid](a, b, c, 64)
     np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2)
     assert kernels.matmul.best_config.kwargs["B"] in (16, 32)
+
+
+def test_heuristics_choose_the_block() -> None:
+    kernel = triton.heuristics({"BLOCK": lambda given: triton.next_power_of_2(given["n"])})(
+        kernels.add
+    )
+    x, out = X[:700], np.zeros(700, np.float32)
+    simulate(kernel)[lambda meta: (triton.cdiv(700, meta["BLOCK"]),)](x, x, out, 700)
+    np.testing.assert_array_equal(out, x + x)
 
 
 def test_a_check_and_a_fault_name_the_array() -> None:
