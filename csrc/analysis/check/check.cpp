@@ -77,6 +77,7 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& la
     });
     for (size_t i = 0; i < update.size(); ++i)
         updates_shared_ |= update[i] > 0 && program.instructions[i].space == Space::shared;
+    known_reads_.resize(program.instructions.size());
     find_shared_variables(settings.shared);
     find_aliases(settings.restricted);
     needs_writes_ = updates_shared_;
@@ -275,7 +276,9 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     if (one_for_all) lanes &= -lanes;
     const bool plain = !in.traits.strong || e.access == Access::async_copy;
     const bool special = took_lock || copies || (shared && in.traits.asynchronous);
-    if (plain && !special && check_rows<shared>(at, lanes, reads)) return;
+    if (plain && !special && ((reads && repeats(at)) || check_rows<shared>(at, lanes, reads)))
+        return;
+    ++changes_;
 
     const sim::Buffer* buffer = shared ? nullptr : &global_.memory().buffers()[at.buffer];
     const int named = shared ? variable_of_[e.pc] : -1;
@@ -327,6 +330,16 @@ Row& CheckObserver::row(const Place& at, uint64_t number) {
                      : global_.row(at.buffer, number);
 }
 
+// Returns true if the read was found to change nothing.
+bool CheckObserver::repeats(const Place& at) const {
+    const MemoryEvent& e = at.event;
+    const KnownRead& known = known_reads_[e.pc];
+    return known.changes == changes_ && known.time == at.me.time && known.warp == at.me.warp &&
+           known.block == at.me.block && e.shape != Shape::scattered &&
+           known.stride == sim::lane_stride(e) && known.place == e.first >> known.bits &&
+           !at.block.order.has_flags();
+}
+
 // METHOD
 // The accesses of the lanes are divided into pieces: the granules of one row that neighbouring
 // lanes access. If each lane accesses the word after that of the lane before it, a piece is a whole
@@ -359,6 +372,21 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
     const auto fits = [&](uint64_t address) {
         return (address & (e.bytes - 1)) == 0 &&
                (!memory || address - memory->address <= memory->bytes - e.bytes);
+    };
+
+    const uint64_t changes = changes_;
+    const bool keeps = reads && e.shape != Shape::scattered && !(memory && memory->has_gaps);
+    const auto keep = [&] {
+        if (!keeps || changes_ != changes) return;
+        const int64_t stride = sim::lane_stride(e);
+        // Arrays begin at multiples of 256 bytes, but variables in shared memory need not fill
+        // rows.
+        const uint32_t row_bytes = Row::size << bits;
+        const bool any_word =
+            !shared && at.whole_rows && stride % row_bytes == 0 && row_bytes <= 256;
+        const uint32_t ignored = any_word ? uint32_t(std::countr_zero(row_bytes)) : 0;
+        known_reads_[e.pc] = {changes,    e.first >> ignored, stride, at.me.block,
+                              at.me.warp, at.me.time,         ignored};
     };
 
     const uint32_t width = uint32_t(std::countr_zero(granules));
@@ -394,6 +422,7 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
             if (begin + Row::size > end) piece.granules &= (1u << (end - begin)) - 1;
             check_piece<shared>(at, piece, reads);
         }
+        keep();
         return true;
     }
     // The granules of neighbouring lanes are usually at the same distance, a power of two.
@@ -428,6 +457,7 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
         last = uint32_t(lane);
     });
     check();
+    keep();
     return true;
 }
 
@@ -461,17 +491,22 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
             continue;
         }
         const Answer known = is_known(at, cell, part);
-        if (known == Answer::yes) continue;
-        if (known == Answer::differs || !is_correct_read(at, cell, part)) {
-            unclear |= part;
-        } else if (part == row.granules(n)) {
-            if (!keep_read(at, cell, part)) unclear |= part;
-        } else if (Cell changed = cell; keep_read(at, changed, part)) {
-            row.assign(part, changed);
-        } else {
-            unclear |= part;
+        if (known == Answer::yes) {
+            at.whole_rows = at.whole_rows && row.granules(n) == sim::all_lanes &&
+                            is_known(at, cell, sim::all_lanes) == Answer::yes;
+            continue;
         }
+        ++changes_;
+        const bool is_shared = part != row.granules(n);
+        Cell changed;
+        if (is_shared) changed = cell;
+        if (known == Answer::differs || !is_correct_read(at, cell, part) ||
+            !keep_read(at, is_shared ? changed : cell, part))
+            unclear |= part;
+        else if (is_shared)
+            row.assign(part, changed);
     }
+    if (!reads || unclear) ++changes_;
     if (!reads && unclear != piece.granules) {
         Cell cell{at.me, {}};
         if (shared) cell.mark(Cell::initialised);
@@ -507,7 +542,8 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
     row.assign(sim::all_lanes, cell);
 }
 
-bool CheckObserver::is_correct_read(const Place& at, const Cell& cell, LaneMask granules) const {
+[[gnu::always_inline]] inline bool CheckObserver::is_correct_read(const Place& at, const Cell& cell,
+                                                                  LaneMask granules) const {
     const Stamp& w = cell.write;
     if (cell.is(Cell::has_strong) || cell.is(Cell::copying)) return false;
     if (!at.instruction.for_bit_field) {
@@ -526,7 +562,9 @@ bool CheckObserver::is_correct_read(const Place& at, const Cell& cell, LaneMask 
            (at.other == at.me.lane || ordered(at, w, w.lane, at.other, granules) == Answer::yes);
 }
 
-bool CheckObserver::is_correct_write(const Place& at, const Cell& cell, LaneMask granules) {
+[[gnu::always_inline]] inline bool CheckObserver::is_correct_write(const Place& at,
+                                                                   const Cell& cell,
+                                                                   LaneMask granules) {
     const Stamp& w = cell.write;
     const auto is_ordered = [&](const Stamp& then, uint32_t lane_then) {
         return ordered(at, then, lane_then, at.me.lane, granules) == Answer::yes;
@@ -612,7 +650,8 @@ void CheckObserver::check_proxy(const Place& at, const Cell& cell) {
     if (!instructions_[w.pc].traits.asynchronous && at.ordered(w, at.lane_of(w))) unfenced(at, w);
 }
 
-bool CheckObserver::keep_read(const Place& at, Cell& cell, LaneMask granules) {
+[[gnu::always_inline]] inline bool CheckObserver::keep_read(const Place& at, Cell& cell,
+                                                            LaneMask granules) {
     Stamp me = at.me;
     me.extra = at.other;
     auto& [first, second] = cell.read;
@@ -764,6 +803,7 @@ void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_
 
 void CheckObserver::async_complete(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
     BlockState& b = state(w);
+    ++changes_;
     sim::for_each_lane(lanes, [&](int lane) {
         const uint64_t first = uint64_t(copy.destination[lane] - w.block->shared);
         const uint64_t last = first + copy.bytes - 1;

@@ -91,6 +91,7 @@ struct CheckSettings {
     // Apply the stricter rules: `volatile` protects an access only in a loop that waits, and what
     // is usually a warning about a race is an error.
     bool strict = false;
+    bool wants_touched = false;  // Checked::touched is needed
 };
 
 class CheckObserver {
@@ -174,6 +175,7 @@ class CheckObserver {
     // the functions for single granules.
     template <bool shared>
     [[nodiscard]] bool check_rows(Place& at, sim::LaneMask lanes, bool reads);
+    [[nodiscard]] bool repeats(const Place& at) const;
     template <bool shared>
     void check_piece(Place& at, const Piece& piece, bool reads);
     [[nodiscard]] Row& row(const Place& at, uint64_t number);
@@ -253,6 +255,18 @@ class CheckObserver {
     std::vector<uint32_t> alias_of_;
     GlobalShadow global_;
     Findings findings_, notes_;
+    // A warp often reads neighbouring words of the same rows one after the other, as in a loop
+    // along the rows of a matrix. If a read changed nothing, and nothing has changed since, the
+    // next read of the same rows changes nothing either. This is the last such read of an
+    // instruction.
+    struct KnownRead {
+        uint64_t changes = 0;  // the value of `changes_` after the read
+        uint64_t place = 0;    // the address of lane 0, without its last `bits` bits
+        int64_t stride = 0;
+        uint32_t block = 0, warp = 0, time = 0, bits = 0;
+    };
+    std::vector<KnownRead> known_reads_;  // for each instruction
+    uint64_t changes_ = 1;                // how often shadow memory has changed
     // The accesses that threads made visible when they arrived at a cluster's barrier.
     struct ClusterArrivals {
         ClockPtr known;

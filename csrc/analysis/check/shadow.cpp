@@ -89,7 +89,16 @@ void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits, 
 }
 
 void SharedShadow::forget_order(BlockRow& r) const {
-    r.row.change_all([&](const Cell& c) {
+    const auto same = [&](const Cell& a, const Cell& b) {
+        const auto both = [](const Stamp& s, const Stamp& t) {
+            return (s.time > 0) == (t.time > 0);
+        };
+        const bool same_write = needs_writes_
+                                    ? std::memcmp(&a.write, &b.write, sizeof a.write) == 0
+                                    : both(a.write, b.write) && a.write.extra == b.write.extra;
+        return same_write && both(a.read[0], b.read[0]) && both(a.read[1], b.read[1]);
+    };
+    r.row.change_all(same, [&](const Cell& c) {
         const auto forgotten = [&](const Stamp& s) {
             Stamp some;
             if (s.time > 0) some.block = block_, some.time = 1;

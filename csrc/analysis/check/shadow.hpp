@@ -71,26 +71,32 @@ class Row {
     [[nodiscard]] Cell& own(uint32_t granule);
     // Gives these granules this cell.
     void assign(sim::LaneMask granules, const Cell& cell);
-    // Replaces each cell by changed(cell). Then granules with equal cells share one cell again.
-    template <class F>
-    void change_all(F&& changed) {
-        Cell kept[most];
+    // Replaces each cell by changed(cell). same(a, b) must return true if the results for two cells
+    // are equal. Then granules with equal cells share one cell again.
+    template <class Same, class F>
+    void change_all(Same&& same, F&& changed) {
+        const Cell* kept[most];
         sim::LaneMask masks[most] = {};
-        uint32_t found = 0;
-        for (uint32_t n = 0; n < count_; ++n) {
-            const Cell c = changed(cell(n));
-            uint32_t same = 0;
-            while (same < found && !equal(kept[same], c)) ++same;
-            if (same == most) {
-                for (uint32_t i = 0; i < count_; ++i) cell(i) = changed(cell(i));
-                return;
+        uint32_t found = 0, at = 0;
+        for (uint32_t n = 0; n < count_ && at < most; ++n) {
+            const Cell& c = cell(n);
+            if (n == 0 || !same(*kept[at], c)) {
+                at = 0;
+                while (at < found && !same(*kept[at], c)) ++at;
+                if (at == most) break;
+                if (at == found) kept[found++] = &c;
             }
-            if (same == found) kept[found++] = c;
-            masks[same] |= granules(n);
+            masks[at] |= granules(n);
         }
+        if (at == most) {
+            for (uint32_t n = 0; n < count_; ++n) cell(n) = changed(cell(n));
+            return;
+        }
+        Cell cells[most];
+        for (uint32_t n = 0; n < found; ++n) cells[n] = changed(*kept[n]);
         if (found > 1) reserve(most - 1);
         count_ = uint8_t(found);
-        for (uint32_t n = 0; n < found; ++n) cell(n) = kept[n];
+        for (uint32_t n = 0; n < found; ++n) cell(n) = cells[n];
         std::copy_n(masks, most, granules_);
     }
 

@@ -286,6 +286,7 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
     LaunchRequest request = request_of(w);
     request.check.emplace().strict = rt.settings.strict;
+    request.check->wants_touched = true;
     const auto declared = module.known.parameters.find(w.function->entry);
     for (size_t i = 0; declared != module.known.parameters.end() && i < declared->second.size();
          ++i) {
