@@ -77,7 +77,7 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& la
     });
     for (size_t i = 0; i < update.size(); ++i)
         updates_shared_ |= update[i] > 0 && program.instructions[i].space == Space::shared;
-    known_reads_.resize(program.instructions.size());
+    changes_.fill(1);
     find_shared_variables(settings.shared);
     find_aliases(settings.restricted);
     needs_writes_ = updates_shared_;
@@ -276,9 +276,9 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
     if (one_for_all) lanes &= -lanes;
     const bool plain = !in.traits.strong || e.access == Access::async_copy;
     const bool special = took_lock || copies || (shared && in.traits.asynchronous);
-    if (plain && !special && ((reads && repeats(at)) || check_rows<shared>(at, lanes, reads)))
+    if (plain && !special &&
+        ((!shared && reads && repeats(at)) || check_rows<shared>(at, lanes, reads)))
         return;
-    ++changes_;
 
     const sim::Buffer* buffer = shared ? nullptr : &global_.memory().buffers()[at.buffer];
     const int named = shared ? variable_of_[e.pc] : -1;
@@ -312,6 +312,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             at.end = std::min(end, (g + 1) << bits);
             at.undefined = undefined ? undefined + at.offset : nullptr;
             Cell& cell = row(at, g / Row::size).own(g % Row::size);
+            if (!shared) ++changes_of(at.buffer);
             if (has_alias(e.pc)) [[unlikely]]
                 check_alias(at, cell);
             if (!plain) {
@@ -330,13 +331,27 @@ Row& CheckObserver::row(const Place& at, uint64_t number) {
                      : global_.row(at.buffer, number);
 }
 
-// Returns true if the read was found to change nothing.
-bool CheckObserver::repeats(const Place& at) const {
+// Describes a read that changes nothing, if nothing is known about other words of the same rows.
+inline CheckObserver::KnownRead CheckObserver::as_known(const Place& at) {
+    return {.changes = changes_of(at.buffer),
+            .place = at.event.first,
+            .stride = sim::lane_stride(at.event),
+            .block = at.me.block,
+            .warp = at.me.warp,
+            .time = at.me.time,
+            .alias = alias_of(at.me.pc),
+            .bytes = at.event.bytes,
+            .read_only = at.instruction.traits.read_only};
+}
+
+// Returns true if it is known that the read changes nothing.
+bool CheckObserver::repeats(const Place& at) {
     const MemoryEvent& e = at.event;
-    const KnownRead& known = known_reads_[e.pc];
-    return known.changes == changes_ && known.time == at.me.time && known.warp == at.me.warp &&
-           known.block == at.me.block && e.shape != Shape::scattered &&
-           known.stride == sim::lane_stride(e) && known.place == e.first >> known.bits &&
+    if (e.shape == Shape::scattered) return false;
+    const sim::Buffer& buffer = global_.memory().buffers()[at.buffer];
+    if (e.first - buffer.address >= buffer.bytes) return false;
+    const KnownRead& known = known_read(e, at.buffer);
+    return known.place == e.first >> known.bits && known.is_like(as_known(at)) && !e.of &&
            !at.block.order.has_flags();
 }
 
@@ -370,23 +385,28 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
     const uint64_t base = shared ? 0 : memory->address;
     if (memory && memory->bytes < e.bytes) return false;
     const auto fits = [&](uint64_t address) {
-        return (address & (e.bytes - 1)) == 0 &&
+        return ((address - base) & (e.bytes - 1)) == 0 &&
                (!memory || address - memory->address <= memory->bytes - e.bytes);
     };
 
-    const uint64_t changes = changes_;
-    const bool keeps = reads && e.shape != Shape::scattered && !(memory && memory->has_gaps);
+    const bool keeps =
+        !shared && reads && e.shape != Shape::scattered && !e.of && !(memory && memory->has_gaps);
+    const KnownRead now = keeps ? as_known(at) : KnownRead{};
+    // The rows are tested as a whole if the warp reads from the same rows again.
+    const uint32_t row_bits = bits + uint32_t(std::countr_zero(Row::size));
+    const uint64_t row_bytes = uint64_t{1} << row_bits;
+    const KnownRead& before = known_read(e, at.buffer);
+    const bool again = keeps && before.is_like(now) &&
+                       before.place << before.bits >> row_bits == e.first >> row_bits;
+    at.whole_rows =
+        again && !before.tested && base % row_bytes == 0 && now.stride % int64_t(row_bytes) == 0;
     const auto keep = [&] {
-        if (!keeps || changes_ != changes) return;
-        const int64_t stride = sim::lane_stride(e);
-        // Arrays begin at multiples of 256 bytes, but variables in shared memory need not fill
-        // rows.
-        const uint32_t row_bytes = Row::size << bits;
-        const bool any_word =
-            !shared && at.whole_rows && stride % row_bytes == 0 && row_bytes <= 256;
-        const uint32_t ignored = any_word ? uint32_t(std::countr_zero(row_bytes)) : 0;
-        known_reads_[e.pc] = {changes,    e.first >> ignored, stride, at.me.block,
-                              at.me.warp, at.me.time,         ignored};
+        if (!keeps || changes_of(at.buffer) != now.changes) return;
+        KnownRead& known = known_read(e, at.buffer);
+        known = now;
+        known.tested = again;
+        if (at.whole_rows) known.bits = uint8_t(row_bits);
+        known.place = e.first >> known.bits;
     };
 
     const uint32_t width = uint32_t(std::countr_zero(granules));
@@ -476,7 +496,7 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
         return reads ? is_alias(at, cell.write)
                      : is_alias(at, cell.read[0]) || is_alias(at, cell.read[1]);
     };
-    LaneMask left = piece.granules, unclear = 0;
+    LaneMask left = piece.granules, unclear = 0, known = 0;
     while (left) {
         const uint32_t n = row.number_at(uint32_t(std::countr_zero(left)));
         const LaneMask part = row.granules(n) & left;
@@ -490,23 +510,28 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
             if (!is_correct_write(at, cell, part)) unclear |= part;
             continue;
         }
-        const Answer known = is_known(at, cell, part);
-        if (known == Answer::yes) {
-            at.whole_rows = at.whole_rows && row.granules(n) == sim::all_lanes &&
-                            is_known(at, cell, sim::all_lanes) == Answer::yes;
+        const Answer answer = is_known(at, cell, part);
+        if (answer == Answer::yes) {
+            known |= part;
             continue;
         }
-        ++changes_;
+        if (!shared) ++changes_of(at.buffer);
         const bool is_shared = part != row.granules(n);
         Cell changed;
         if (is_shared) changed = cell;
-        if (known == Answer::differs || !is_correct_read(at, cell, part) ||
+        if (answer == Answer::differs || !is_correct_read(at, cell, part) ||
             !keep_read(at, is_shared ? changed : cell, part))
             unclear |= part;
         else if (is_shared)
             row.assign(part, changed);
     }
-    if (!reads || unclear) ++changes_;
+    if (!shared && (!reads || unclear)) ++changes_of(at.buffer);
+    // Reads along rows: would the read of any other granule of the row change nothing, too?
+    if (known == piece.granules && at.whole_rows) {
+        at.whole_rows = piece.shift == Stamp::one_lane;
+        for (uint32_t n = 0; at.whole_rows && n < row.cells(); ++n)
+            at.whole_rows = is_known(at, row.cell(n), row.granules(n)) == Answer::yes;
+    }
     if (!reads && unclear != piece.granules) {
         Cell cell{at.me, {}};
         if (shared) cell.mark(Cell::initialised);
@@ -713,7 +738,7 @@ void CheckObserver::write(const Place& at, Cell& cell) {
 }
 
 bool CheckObserver::is_alias(const Place& at, const Stamp& then) const {
-    return then.time && has_alias(then.pc) && alias_of_[then.pc] != alias_of_[at.me.pc];
+    return then.time && has_alias(then.pc) && alias_of_[then.pc] != alias_of(at.me.pc);
 }
 
 void CheckObserver::check_alias(const Place& at, const Cell& cell) {
@@ -760,7 +785,8 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     if (atomic) {
         const sim::Traits& t = at.instruction.traits;
         const bool takes_lock = t.form == sim::AtomicForm::compare_and_swap && !t.acquires;
-        at.block.order.acquire(l.published, at.me.warp, at.lane, t.scope, takes_lock);
+        if (takes_lock || l.published.to_block || l.published.to_device)
+            at.block.order.acquire(l.published, at.me.warp, at.lane, t.scope, takes_lock);
         if (!at.instruction.replaces) check_initialised(at, cell);
     }
     const Stamp& w = cell.write;
@@ -779,8 +805,9 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     // not synchronize with the writers of earlier values. So what these writers published is
     // forgotten.
     if (!atomic) l.published = {};
-    at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
-                           at.instruction.traits.releases);
+    if (at.instruction.traits.releases || l.published.to_block || at.block.order.has_published())
+        at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
+                               at.instruction.traits.releases);
     l.write.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
     l.atomic_write = atomic;
     l.block_scope = at.instruction.traits.scope == ThreadScope::block;
@@ -803,7 +830,6 @@ void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_
 
 void CheckObserver::async_complete(const Warp& w, const sim::AsyncCopy& copy, LaneMask lanes) {
     BlockState& b = state(w);
-    ++changes_;
     sim::for_each_lane(lanes, [&](int lane) {
         const uint64_t first = uint64_t(copy.destination[lane] - w.block->shared);
         const uint64_t last = first + copy.bytes - 1;

@@ -10,6 +10,7 @@
 // right. Blocks run one after another on one host thread, so that every run has the same findings.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -140,6 +141,7 @@ class CheckObserver {
     struct BlockState;
     struct Place;  // describes the access that is being checked, and its granule (state.hpp)
     struct Piece;  // granules that a warp accesses together (state.hpp)
+    struct KnownRead;
     // The answer to a question about several granules.
     enum class Answer : uint8_t { no, yes, differs };
 
@@ -175,7 +177,11 @@ class CheckObserver {
     // the functions for single granules.
     template <bool shared>
     [[nodiscard]] bool check_rows(Place& at, sim::LaneMask lanes, bool reads);
-    [[nodiscard]] bool repeats(const Place& at) const;
+    [[nodiscard]] bool repeats(const Place& at);
+    [[nodiscard]] KnownRead as_known(const Place& at);
+    [[nodiscard]] uint64_t& changes_of(uint32_t buffer) {
+        return changes_[buffer % changes_.size()];
+    }
     template <bool shared>
     void check_piece(Place& at, const Piece& piece, bool reads);
     [[nodiscard]] Row& row(const Place& at, uint64_t number);
@@ -215,9 +221,11 @@ class CheckObserver {
     void uninitialized(const sim::Warp& w, const UnwrittenRegisters::Use& use);
     void outside_view(const Place& at, uint64_t first);
     void stale(const Place& at, const Stamp& then);
-    [[nodiscard]] bool has_alias(uint32_t pc) const {
-        return !alias_of_.empty() && alias_of_[pc] > 0;
+    // Returns the number of the name through which an instruction accesses memory, or 0.
+    [[nodiscard]] uint32_t alias_of(uint32_t pc) const {
+        return alias_of_.empty() ? 0 : alias_of_[pc];
     }
+    [[nodiscard]] bool has_alias(uint32_t pc) const { return alias_of(pc) > 0; }
     // Returns true if the access was through another name of the memory than this one.
     [[nodiscard]] bool is_alias(const Place& at, const Stamp& then) const;
     // Reports an access through a name of the memory if another access was through another name.
@@ -255,18 +263,31 @@ class CheckObserver {
     std::vector<uint32_t> alias_of_;
     GlobalShadow global_;
     Findings findings_, notes_;
-    // A warp often reads neighbouring words of the same rows one after the other, as in a loop
-    // along the rows of a matrix. If a read changed nothing, and nothing has changed since, the
-    // next read of the same rows changes nothing either. This is the last such read of an
-    // instruction.
+    // A warp often reads neighbouring words of the same rows of an array one after the other, as in
+    // a loop along the rows of a matrix. If a read changed nothing, and nothing has changed since,
+    // the next read of the same rows changes nothing either. These are some of the last such reads.
     struct KnownRead {
-        uint64_t changes = 0;  // the value of `changes_` after the read
+        uint64_t changes = 0;  // the changes of the array before the read
         uint64_t place = 0;    // the address of lane 0, without its last `bits` bits
         int64_t stride = 0;
-        uint32_t block = 0, warp = 0, time = 0, bits = 0;
+        uint32_t block = 0, warp = 0, time = 0, alias = 0;
+        uint8_t bytes = 0;
+        bool read_only = false;
+        uint8_t bits = 0;
+        bool tested = false;  // reads of the other words of the rows were tested
+        // Returns true if the other read has the same result, provided that its place is known.
+        [[nodiscard]] bool is_like(const KnownRead& other) const {
+            return changes == other.changes && stride == other.stride && warp == other.warp &&
+                   time == other.time && block == other.block && bytes == other.bytes &&
+                   read_only == other.read_only && alias == other.alias;
+        }
     };
-    std::vector<KnownRead> known_reads_;  // for each instruction
-    uint64_t changes_ = 1;                // how often shadow memory has changed
+    std::array<KnownRead, 64> known_reads_;
+    [[nodiscard]] KnownRead& known_read(const sim::MemoryEvent& e, uint32_t buffer) {
+        const uint64_t stride = uint64_t(sim::lane_stride(e));
+        return known_reads_[(5 * buffer + stride / sizeof(uint32_t)) % known_reads_.size()];
+    }
+    std::array<uint64_t, 16> changes_;  // how often the cells of some buffers each have changed
     // The accesses that threads made visible when they arrived at a cluster's barrier.
     struct ClusterArrivals {
         ClockPtr known;

@@ -238,7 +238,7 @@ void BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, ThreadScop
         ++now_;
         return;
     }
-    if (threads_.empty() && !fenced_[0]) return;
+    if (!has_published()) return;
     at.to_block = join(at.to_block, fenced(warp, 1u << lane, int(ThreadScope::block)));
     if (scope == ThreadScope::device)
         at.to_device = join(at.to_device, fenced(warp, 1u << lane, int(ThreadScope::device)));

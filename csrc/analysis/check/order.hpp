@@ -145,6 +145,8 @@ class BlockOrder {
     // Call this for a strong write or atomic with this scope. `releases` is true if the instruction
     // has .release.
     void publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope, bool releases);
+    // Returns true if publish() has something to make visible for a write that does not release.
+    [[nodiscard]] bool has_published() const { return fenced_[0] || !threads_.empty(); }
     // Call this for a strong read or atomic. If `needs_fence` is true, the thread is ordered after
     // the published accesses only when it has executed a fence.
     void acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,

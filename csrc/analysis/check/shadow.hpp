@@ -17,11 +17,13 @@
 // 32 neighbouring granules are a row. A warp usually accesses whole rows, lane i the granule i of
 // the row. Then the cells of the row differ only in their lanes, and the row stores one cell for
 // all of them (Stamp::shift). So one test suffices for all lanes, and the shadow memory is smaller
-// than the memory. A row stores up to four different cells. If there are more, it stores 32. Rows
+// than the memory. A row stores up to six different cells. If there are more, it stores 32. Rows
 // of global memory are allocated on first use, 32 at a time.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -49,6 +51,7 @@ class Row {
   public:
     static constexpr uint32_t size = 32;
 
+    [[nodiscard]] uint32_t cells() const { return count_; }
     // Returns the number of the cell that a granule has.
     [[nodiscard]] uint32_t number_at(uint32_t granule) const {
         if (count_ > most) return granule;
@@ -110,10 +113,16 @@ class Row {
     }
 
   private:
-    static constexpr uint32_t most = 4;  // different cells of a row with shared cells
+    static constexpr uint32_t most = 6;  // different cells of a row with shared cells
     void reserve(uint32_t cells);
     void split();  // gives each granule a cell of its own
-    static bool equal(const Cell& a, const Cell& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+    static bool equal(const Cell& a, const Cell& b) {
+        const auto x = std::bit_cast<Words>(a), y = std::bit_cast<Words>(b);
+        uint32_t different = 0;
+        for (size_t i = 0; i < x.size(); ++i) different |= x[i] ^ y[i];
+        return different == 0;
+    }
+    using Words = std::array<uint32_t, sizeof(Cell) / sizeof(uint32_t)>;
 
     sim::LaneMask granules_[most] = {sim::all_lanes};
     Cell first_;

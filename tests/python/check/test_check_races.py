@@ -744,6 +744,56 @@ def test_reads_of_two_instructions_leave_room_for_another_warp():
     assert [f.lines for f in findings] == [(8, 9)], str(findings)
 
 
+def elements(order, random):
+    """Return the element of 192 that each of 128 threads chooses."""
+    t = np.arange(128)
+    chosen = {
+        "in order": t,
+        "shifted": (t + random.choice([1, 2, 5, 31, 32, 33, 64])) % 192,
+        "exchanged": t ^ random.choice([1, 2, 4, 16, 31, 32]),
+        "backwards": 127 - t,
+        "apart": t * random.choice([5, 7, 25, 35]) % 192,
+        "at random": random.permutation(192)[:128],
+    }
+    return chosen[order].astype(np.int32)
+
+
+ORDERS = ["in order", "shifted", "exchanged", "backwards", "apart", "at random"]
+
+
+@pytest.mark.parametrize("read", ORDERS)
+@pytest.mark.parametrize("written", ORDERS)
+def test_every_race_counts_and_the_first_one_is_shown(written, read):
+    """Every element has at most one writer and one reader. Warps run one after the other."""
+    source = """extern "C" __global__ void k(const int *to, const int *from, int *out) {
+        __shared__ TYPE s[192];
+        int t = threadIdx.x, i = to[t], j = from[t];
+        s[t] = 0;
+        if (t < 64) s[128 + t] = 0;
+        __syncthreads();
+        s[i] = t;
+        out[t] = s[j];
+    }"""
+    for seed, element in enumerate(["unsigned char", "int", "double"]):
+        random = np.random.default_rng(seed)
+        to, from_ = elements(written, random), elements(read, random)
+        writers, readers = ({int(e): t for t, e in enumerate(x)} for x in (to, from_))
+        # The warp that arrives last at the barrier continues first. The later of two warps finds
+        # their race: at its writes, or at its reads after them.
+        turn = [1, 2, 3, 0]
+        races = []
+        for e, t in writers.items():
+            u = readers.get(e, t)
+            late_write = turn[t // 32] > turn[u // 32]
+            when = (turn[t // 32], 0, t) if late_write else (turn[u // 32], 1, u)
+            if u != t:
+                races.append((t // 32 == u // 32, when, e))
+        findings = check(source.replace("TYPE", element), 1, 128, to, from_, zeros(128))
+        assert sum(f.count for f in findings) == len(races), str(findings)
+        shown = [[min(races)[2]]] if races else []  # a race of two warps, if there is one
+        assert [list(f.index) for f in findings] == shown, str(findings)
+
+
 STRICT = {
     "volatile data": (
         """extern "C" __global__ void k(volatile int *x) {
