@@ -210,7 +210,4 @@ struct Module {
 // Parses PTX text (ISA 6.0 to 9.x). Throws PtxError with line and column.
 [[nodiscard]] Module parse(std::string text);
 
-// Returns the module as text, with one line for each declaration and instruction. Tests use it.
-[[nodiscard]] std::string dump(const Module& module);
-
 }  // namespace coalesce::ptx

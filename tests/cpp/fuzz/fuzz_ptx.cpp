@@ -66,7 +66,6 @@ void check_module(const ptx::Module& module) {
         const auto ranges = sim::live_ranges(function, traits, flow);
         check(ranges.size() == function.registers.size(), "a register without a range");
     }
-    (void)ptx::dump(module);
 }
 
 namespace analysis = coalesce::analysis;

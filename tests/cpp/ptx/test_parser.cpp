@@ -1,5 +1,5 @@
-// Tests the parser with tables of PTX texts. For each text, the table has the expected result, as
-// dump() prints it.
+// Tests what the parser notes beside the instructions: values of variables, lines, positions,
+// names. tests/cpp/sim/test_values.cpp and the Python tests execute the instructions.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,203 +11,66 @@
 namespace coalesce::ptx {
 namespace {
 
-struct Row {
-    const char* text;
-    const char* dumped;
-};
-
 const std::string head = ".version 8.4\n.target sm_90\n.address_size 64\n";
-const std::string dumped_head = "version 8.4 target sm_90 address_size 64\n";
 
-std::string dump_of(const std::string& text) {
-    return dump(parse(head + text)).substr(dumped_head.size());
-}
-
-// Puts a text into a kernel that declares a few registers. Returns the parsed instructions, as
-// dump() prints them.
-std::string body_of(const std::string& text) {
-    const std::string dumped = dump_of(
-        ".global .align 16 .b8 data[64];\n.entry k(.param .u64 in)\n{\n"
-        ".reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<3>; .reg .f32 %f<4>; .reg .f64 "
-        "%fd<2>;\n" +
-        text + "\n}\n");
-    const size_t start = dumped.find("  0: ");
-    return start == std::string::npos ? "" : dumped.substr(start);
+// Returns the shape, alignment and initial values of the last variable of a module.
+std::string variable_of(const std::string& text) {
+    const Module module = parse(head + text);
+    const Variable& v = module.variables.back();
+    std::string said = std::string(name_of(v.type)) + "[" + std::to_string(v.count) + "] " +
+                       std::to_string(v.alignment) + ":";
+    for (const Initializer& value : v.initial) {
+        const int64_t bits = int64_t(value.bits);
+        said += " " + std::string(value.generic ? "generic " : "") + std::string(value.symbol) +
+                (value.symbol.empty() || bits ? std::to_string(bits) : "");
+    }
+    return said;
 }
 
 TEST(PtxParser, ModuleHeader) {
-    EXPECT_EQ(
-        dump(parse(
-            ".version 7.0 // comment\n.target sm_75, debug\n/* two\nlines */ .address_size 64")),
-        "version 7.0 target sm_75, debug address_size 64\n");
-    EXPECT_EQ(dump_of(".file 1 \"/tmp/a \\\"b\\\".cu\", 1700000000, 123\n"),
-              "file 1 /tmp/a \"b\".cu\n");
+    const Module module = parse(
+        ".version 7.0 // comment\n.target sm_75, debug\n/* two\nlines */ .address_size 64\n"
+        ".file 1 \"/tmp/a \\\"b\\\".cu\", 1700000000, 123\n");
+    EXPECT_EQ(module.target, "sm_75, debug");
+    EXPECT_EQ(module.files.at(1), "/tmp/a \"b\".cu");
 }
 
 TEST(PtxParser, ModuleVariables) {
-    const Row table[] = {
-        {".global .u32 counter = 7;", ".global .u32 counter = 7\n"},
-        {".visible .global .align 4 .b8 x[16];", ".global .b8 x[16] align 4\n"},
-        {".weak .shared .align 16 .b8 s[2][3][4];", ".shared .b8 s[24] align 16\n"},
-        {".extern .shared .align 16 .b8 dyn[];", ".shared .b8 dyn[0] align 16 extern\n"},
+    const std::pair<const char*, const char*> table[] = {
+        {".global .u32 counter = 7;", "u32[1] 4: 7"},
+        {".visible .global .align 4 .b8 x[16];", "b8[16] 4:"},
+        {".weak .shared .align 16 .b8 s[2][3][4];", "b8[24] 16:"},
         {".const .align 4 .f32 c[3] = {0f3F800000, 1.5, -2};",
-         ".const .f32 c[3] = 1065353216, 1069547520, 3221225472\n"},
-        {".const .f64 d = 0d3FF8000000000000;", ".const .f64 d = 4609434218613702656\n"},
-        {".const .f64 d = 0f3FC00000;", ".const .f64 d = 4609434218613702656\n"},
-        {".global .u8 b[] = {1, 0x10, 010, 0b11, 255U};", ".global .u8 b[5] = 1, 16, 8, 3, 255\n"},
-        {".global .s64 n = -1;", ".global .s64 n = -1\n"},
-        {".global .u64 n = 0xFFFFFFFFFFFFFFFF;", ".global .u64 n = -1\n"},
-        {".global .u32 m[2][3] = {{1}, {2, 3}};", ".global .u32 m[6] = 1, 0, 0, 2, 3\n"},
-        {".global .u32 m[][2] = {{1}, {2, 3}, {4}};", ".global .u32 m[6] = 1, 0, 2, 3, 4\n"},
-        {".global .u32 m[2][2][2] = {{{1}}, {{2}, {3}}};",
-         ".global .u32 m[8] = 1, 0, 0, 0, 2, 0, 3\n"},
-        {".global .v4 .f32 v;", ".global .f32 v[4] align 16\n"},
-        {".global .v2 .u32 v[2] = {{1, 2}, {3, 4}};", ".global .u32 v[4] align 8 = 1, 2, 3, 4\n"},
-        {".global .attribute(.managed) .u32 g;", ".global .u32 g\n"},
-        {".global .u32 a, b = 2;", ".global .u32 a\n.global .u32 b = 2\n"},
-        {".extern .global .u32 e; .visible .global .u32 e = 1;", ".global .u32 e = 1\n"},
-        {".global .texref t;", ".global .none t\n"},
+         "f32[3] 4: 1065353216 1069547520 3221225472"},
+        {".const .f64 d = 0d3FF8000000000000;", "f64[1] 8: 4609434218613702656"},
+        {".const .f64 d = 0f3FC00000;", "f64[1] 8: 4609434218613702656"},
+        {".global .u8 b[] = {1, 0x10, 010, 0b11, 255U};", "u8[5] 1: 1 16 8 3 255"},
+        {".global .u64 n = 0xFFFFFFFFFFFFFFFF;", "u64[1] 8: -1"},
+        {".global .u32 m[2][3] = {{1}, {2, 3}};", "u32[6] 4: 1 0 0 2 3"},
+        {".global .u32 m[][2] = {{1}, {2, 3}, {4}};", "u32[6] 4: 1 0 2 3 4"},
+        {".global .u32 m[2][2][2] = {{{1}}, {{2}, {3}}};", "u32[8] 4: 1 0 0 0 2 0 3"},
+        {".global .v2 .u32 v[2] = {{1, 2}, {3, 4}};", "u32[4] 8: 1 2 3 4"},
+        {".global .u32 a, b = 2;", "u32[1] 4: 2"},
+        {".extern .global .u32 e; .visible .global .u32 e = 1;", "u32[1] 4: 1"},
         {".global .u32 x; .global .u64 p[4] = {x, generic(x), x+4, generic(x)-8};",
-         ".global .u32 x\n.global .u64 p[4] = x, generic(x), x+4, generic(x)-8\n"},
-        {".global .u32 e = (1 << 4) | 3 * -(2 + 1) + WARP_SZ / 4 % 5;", ".global .u32 e = -6\n"},
-        {".global .u32 e = ~0 & 0xFF ^ 1 ? 7 : 8;", ".global .u32 e = 7\n"},
-        {".global .u64 e = -8 >> 1;", ".global .u64 e = -4\n"},
-        {".global .u64 e = (.u64)-8 >> 60;", ".global .u64 e = 15\n"},
-        {".global .u64 e = !0 + (3 > 2) + (2 == 2) + (1 && 0);", ".global .u64 e = 3\n"},
+         "u64[4] 8: x generic x x4 generic x-8"},
+        {".global .u32 e = (1 << 4) | 3 * -(2 + 1) + WARP_SZ / 4 % 5;", "u32[1] 4: -6"},
+        {".global .u32 e = ~0 & 0xFF ^ 1 ? 7 : 8;", "u32[1] 4: 7"},
+        {".global .u32 e = ~5 & 0xFF ^ 3;", "u32[1] 4: 249"},
+        {".global .u64 e = -8 >> 1;", "u64[1] 8: -4"},
+        {".global .u64 e = (.u64)-8 >> 60;", "u64[1] 8: 15"},
+        {".global .u64 e = !0 + (3 > 2) + (2 == 2) + (1 && 0);", "u64[1] 8: 3"},
         {".global .u32 t[2] = {1, 2}; .pragma \"x\"; .section .debug_str { $L_s: .b8 1, 2 { } }",
-         ".global .u32 t[2] = 1, 2\n"},
+         "u32[2] 4: 1 2"},
     };
-    for (const Row& row : table) EXPECT_EQ(dump_of(row.text), row.dumped) << row.text;
+    for (const auto& [text, said] : table) EXPECT_EQ(variable_of(text), said) << text;
 }
 
-TEST(PtxParser, Functions) {
-    const Row table[] = {
-        {".visible .entry k(.param .u64 a, .param .u64 .ptr .global .align 4 b, "
-         ".param .align 8 .b8 s[24], .param .u64 .ptr .align 1 g) .maxntid 256, 1, 1 "
-         ".minnctapersm 2 .unheard_of 7 { ret; }",
-         "entry k(.param .u64 a, .param .u64 b ptr global, .param .b8 s[24] align 8, "
-         ".param .u64 g ptr generic) maxntid 256 1 1 minnctapersm 2 unheard_of 7\n  0: ret\n"},
-        {".entry k .pragma \"nounroll\"; .explicitcluster .reqnctapercluster 2 { }",
-         "entry k() explicitcluster reqnctapercluster 2\n"},
-        {".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b) .noreturn;",
-         "declare func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b) noreturn\n"},
-        {".func f(); .func g() { call f; } .func f() { ret; }",
-         "func f()\n  0: ret\nfunc g()\n  0: call f\n"},
-        {".func .attribute(.unified(0xA, 0xB)) f() { ret; } .alias h, f; .entry k { call h; }",
-         "alias h f\nfunc f()\n  0: ret\nentry k()\n  0: call h\n"},
-        {".func (.reg .b32 %out) f(.reg .b32 %in) { add.u32 %out, %in, 1; ret; }",
-         "func (.reg .b32 %out) f(.reg .b32 %in)\n  .reg .b32 %out %in\n  0: add.u32 %out, %in, 1\n"
-         "  1: ret\n"},
-        {".entry k { .reg .b64 %SP; .local .align 8 .b8 depot[16]; .shared .v4 .f32 t[2]; "
-         "mov.u64 %SP, depot+8; }",
-         "entry k()\n  .reg .b64 %SP\n  .local .b8 depot[16] align 8\n  .shared .f32 t[8] align "
-         "16\n"
-         "  0: mov.u64 %SP, depot+8\n"},
-    };
-    for (const Row& row : table) EXPECT_EQ(dump_of(row.text), row.dumped) << row.text;
-}
-
-TEST(PtxParser, Instructions) {
-    const Row table[] = {
-        {"ret;", "ret"},
-        {"@%p1 ret;", "@%p1 ret"},
-        {"@!%p2 exit;", "@!%p2 exit"},
-        {"add.s32 %r1, %r2, -1;", "add.s32 %r1, %r2, -1"},
-        {"mov.f32 %f1, 0f3F800000;", "mov.f32 %f1, 0f3F800000"},
-        {"mov.f32 %f1, -0f3F800000;", "mov.f32 %f1, 0fBF800000"},
-        {"mov.f64 %fd1, 1.5;", "mov.f64 %fd1, 0d3FF8000000000000"},
-        {"mov.f64 %fd1, -2.5e-1;", "mov.f64 %fd1, 0dBFD0000000000000"},
-        {"mov.f64 %fd1, .5;", "mov.f64 %fd1, 0d3FE0000000000000"},
-        {"mov.u32 %r1, %tid.x;", "mov.u32 %r1, %tid.x"},
-        {"mov.u32 %r1, %laneid;", "mov.u32 %r1, %laneid"},
-        {"mov.u64 %rd1, %clock64;", "mov.u64 %rd1, %clock64"},
-        {"mov.u32 %r1, WARP_SZ;", "mov.u32 %r1, 32"},
-        {"mov.u32 %r1, WARP_SZ-1;", "mov.u32 %r1, 31"},
-        {"mov.u64 %rd1, data+16;", "mov.u64 %rd1, data+16"},
-        {"ld.param.u64 %rd1, [in];", "ld.param.u64 %rd1, [in]"},
-        {"ld.param.u64 %rd1, [in+8];", "ld.param.u64 %rd1, [in+8]"},
-        {"ld.global.f32 %f1, [%rd1];", "ld.global.f32 %f1, [%rd1]"},
-        {"ld.global.f32 %f1, [%rd1+12];", "ld.global.f32 %f1, [%rd1+12]"},
-        {"ld.global.f32 %f1, [%rd1+-12];", "ld.global.f32 %f1, [%rd1-12]"},
-        {"ld.global.f32 %f1, [ %rd1 - 0x10 + 4 ];", "ld.global.f32 %f1, [%rd1-12]"},
-        {"ld.shared.u32 %r1, [123];", "ld.shared.u32 %r1, [123]"},
-        {"ld.global.nc.L1::evict_last.L2::128B.v4.f32 {%f0, %f1, _, %f3}, [%rd1];",
-         "ld.global.nc.L1::evict_last.L2::128B.v4.f32 {%f0, %f1, _, %f3}, [%rd1]"},
-        {"mov.b64 {%r1, %r2}, %rd1;", "mov.b64 {%r1, %r2}, %rd1"},
-        {"shfl.sync.bfly.b32 %r1|%p1, %r2, 16, 31, -1;",
-         "shfl.sync.bfly.b32 %r1|%p1, %r2, 16, 31, -1"},
-        {"setp.lt.and.f32 %p0|%p1, %f0, %f1, !%p2;", "setp.lt.and.f32 %p0|%p1, %f0, %f1, !%p2"},
-        {"setp.eq.s32 %p0|_, %r1, 0;", "setp.eq.s32 %p0|_, %r1, 0"},
-        {"atom.global.add.u32 _, [%rd1], 1;", "atom.global.add.u32 _, [%rd1], 1"},
-        {"bar.warp.sync -1;", "bar.warp.sync -1"},
-        {"cp.async.bulk.tensor.2d.shared::cluster.global [%r1], [%rd1, {%r2, %r3}], [%r4];",
-         "cp.async.bulk.tensor.2d.shared::cluster.global [%r1], [%rd1, {%r2, %r3}], [%r4]"},
-        {"tex.2d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [data, {%r1, %r2}];",
-         "tex.2d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [data, {%r1, %r2}]"},
-        {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0,%f1},{%r0,%r1},{%r2},{%f2,%f3};",
-         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0, %f1}, {%r0, %r1}, {%r2}, "
-         "{%f2, %f3}"},
-        {"frobnicate.x.y %r1, %r2;", "frobnicate.x.y %r1, %r2"},
-    };
-    for (const Row& row : table) {
-        EXPECT_EQ(body_of(row.text), "  0: " + std::string(row.dumped) + "\n") << row.text;
-    }
-}
-
-TEST(PtxParser, LabelsAndBranches) {
-    EXPECT_EQ(body_of("$L0: add.s32 %r1, %r1, 1; @%p1 bra $L0; bra.uni $end; $end: $end2: ret;"),
-              "  0: add.s32 %r1, %r1, 1\n  1: @%p1 bra ->0\n  2: bra.uni ->3\n  3: ret\n");
-    EXPECT_EQ(body_of("@%p1 bra done; ret; done:"), "  0: @%p1 bra ->2\n  1: ret\n");
+TEST(PtxParser, BranchTargets) {
     const Module module = parse(head +
                                 ".entry k { .reg .b32 %r; ts: .branchtargets A, B, A;\n"
                                 "brx.idx %r, ts; A: ret; B: ret; }");
     EXPECT_EQ(module.functions[0].branch_targets.at("ts"), (std::vector<uint32_t>{1, 2, 1}));
-}
-
-// Inline asm in CUDA often declares the same names several times, each time in its own braces.
-TEST(PtxParser, ScopesShadow) {
-    EXPECT_EQ(dump_of(".entry k { .reg .b32 t; mov.u32 t, 0;\n"
-                      "{ .reg .b32 t; L: mov.u32 t, 1; bra L; }\n"
-                      "{ .reg .pred t; L: @t bra L; @t bra M; }\n"
-                      "mov.u32 t, 2; M: ret; }"),
-              "entry k()\n  .reg .b32 t#0 t#1\n  .reg .pred t#2\n"
-              "  0: mov.u32 t#0, 0\n  1: mov.u32 t#1, 1\n  2: bra ->1\n  3: @t#2 bra ->3\n"
-              "  4: @t#2 bra ->6\n  5: mov.u32 t#0, 2\n  6: ret\n");
-    EXPECT_EQ(
-        dump_of(".func f(.param .b32 a); .entry k {\n"
-                "{ .param .b32 param0; st.param.b32 [param0+0], 1; call.uni f, (param0); }\n"
-                "{ .param .b32 param0; st.param.b32 [param0+0], 2; call.uni f, (param0); } }"),
-        "declare func f(.param .b32 a)\nentry k()\n"
-        "  .param .b32 param0#0\n  .param .b32 param0#1\n"
-        "  0: st.param.b32 [param0#0], 1\n  1: call.uni f, (param0#0)\n"
-        "  2: st.param.b32 [param0#1], 2\n  3: call.uni f, (param0#1)\n");
-}
-
-TEST(PtxParser, RegisterRanges) {
-    EXPECT_EQ(
-        dump_of(".entry k { .reg .b32 %r<3>, x, %r1<2>; mov.b32 %r2, %r10; mov.b32 x, %r1; }"),
-        "entry k()\n  .reg .b32 %r0 %r1 %r2 x %r10 %r11\n  0: mov.b32 %r2, %r10\n"
-        "  1: mov.b32 x, %r1\n");
-    EXPECT_EQ(dump_of(".entry k { .reg .v2 .f32 v; ld.global.v2.f32 v, [16]; mov.f32 v.y, v.x; }"),
-              "entry k()\n  .reg .f32 v.x v.y\n  0: ld.global.v2.f32 {v.x, v.y}, [16]\n"
-              "  1: mov.f32 v.y, v.x\n");
-}
-
-TEST(PtxParser, Calls) {
-    EXPECT_EQ(dump_of(".extern .func (.param .b32 r) f(.param .b64 a, .param .b64 b);\n"
-                      ".entry k { .reg .b64 %rd<2>; .param .b64 param0; .param .b32 retval0;\n"
-                      "call.uni (retval0), f, (param0, param0);\n"
-                      "prototype_0 : .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn;\n"
-                      "call (retval0), %rd1, (param0), prototype_0;\n"
-                      "p1: .callprototype _ ();  call %rd1, (), p1;\n"
-                      "tgt: .calltargets f; call (retval0), %rd1, (param0, param0), tgt; }"),
-              "declare func (.param .b32 r) f(.param .b64 a, .param .b64 b)\nentry k()\n"
-              "  .reg .b64 %rd0 %rd1\n  .param .b64 param0\n  .param .b32 retval0\n"
-              "  prototype p1\n  prototype prototype_0 .param .b32 _\n"
-              "  0: call.uni (retval0), f, (param0, param0)\n"
-              "  1: call (retval0), %rd1, (param0), prototype_0\n"
-              "  2: call %rd1, (), p1\n"
-              "  3: call (retval0), %rd1, (param0, param0), tgt\n");
 }
 
 TEST(PtxParser, SourceLines) {

@@ -1,5 +1,5 @@
 // Tests of floating-point arithmetic and comparisons in machine code that the kernels of
-// tests/random_ptx.py, random_kernels.py and typed_kernels.py seldom have.
+// tests/random_ptx.py and typed_kernels.py seldom have.
 #include <algorithm>
 
 #include "sass/rows.hpp"

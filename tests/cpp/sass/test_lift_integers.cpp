@@ -1,5 +1,5 @@
-// Tests of integer instructions in machine code that the kernels of tests/random_ptx.py,
-// random_kernels.py and typed_kernels.py seldom have, with extreme and random values.
+// Tests of integer instructions in machine code that the kernels of tests/random_ptx.py and
+// typed_kernels.py seldom have, with extreme and random values.
 #include <algorithm>
 
 #include "sass/rows.hpp"

@@ -176,7 +176,21 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mov.b64 {_, %r0}, %d1;", {0x500000003, 0, 0}, 5},
         Case{"mov.b64 %d0, {%r1, %r2};", {1, 2, 0}, 0x200000001},
         Case{"mov.b32 %r0, {%h1, %h2};", {1, 2, 0}, 0x20001},
-        Case{"mov.b64 {%h4, %h5, %h6, %h0}, %d1;", {0x7000600050004, 0, 0}, 7}));
+        Case{"mov.b64 {%h4, %h5, %h6, %h0}, %d1;", {0x7000600050004, 0, 0}, 7},
+        // Registers of several scopes with one name. Inline asm in CUDA often declares them.
+        Case{".reg .b32 t; mov.u32 t, 5; { .reg .b64 t; L: mov.u64 t, 1; }"
+             "{ .reg .pred t; setp.eq.s32 t, %r1, 1; @t bra L; bra M; L: ret; M: } mov.u32 %r0, t;",
+             {},
+             5},
+        // Ranges of registers, and vectors.
+        Case{".reg .b32 %q<3>, %q1<2>; mov.b32 %q1, 3; mov.b32 %q10, 4; mov.b32 %r0, %q1;", {}, 3},
+        Case{
+            ".reg .v2 .u32 v; ld.global.v2.u32 v, [%in]; mov.u32 %r0, v.y;", {9ull << 32, 0, 0}, 9},
+        // Addresses and numbers in every notation.
+        Case{"ld.global.u64 %d0, [ %in - 0x10 + 24 ];", {0, 77, 0}, 77},
+        Case{"mov.f64 %g0, -2.5e-1;", {}, bits(-0.25)}, Case{"mov.f64 %g0, .5;", {}, bits(0.5)},
+        Case{"mov.f32 %f0, -0f3F800000;", {}, bits(-1.f)},
+        Case{"mov.u32 %r0, WARP_SZ-1;", {}, 31}));
 
 INSTANTIATE_TEST_SUITE_P(
     CachePolicies, Values,
