@@ -11,11 +11,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "analysis/caches/cache_replay.hpp"
 #include "analysis/check/check.hpp"

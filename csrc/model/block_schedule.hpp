@@ -25,8 +25,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "model/caches/cache_counts.hpp"

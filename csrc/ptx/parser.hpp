@@ -13,7 +13,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>

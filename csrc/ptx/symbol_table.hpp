@@ -13,7 +13,6 @@
 // entries.
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>

@@ -4,7 +4,6 @@
 #include "analysis/trace/step.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <map>
 #include <utility>

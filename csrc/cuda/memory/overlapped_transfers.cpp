@@ -6,7 +6,6 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <utility>
 
 #include "cuda/memory/pauses.hpp"
 #include "cuda/memory/transfers.hpp"

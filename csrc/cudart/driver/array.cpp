@@ -3,7 +3,6 @@
 // Both APIs use the same handles and objects. Only their descriptions of arrays and textures
 // differ; they are converted here.
 #include <algorithm>
-#include <cstring>
 
 #include "cudart/abi/driver.hpp"
 #include "cudart/state/api.hpp"

@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "cudart/abi/driver.hpp"
 #include "cudart/state/api.hpp"

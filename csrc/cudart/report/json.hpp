@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <concepts>
-#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>

@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include <cstdio>
 
 #include "cudart/report/json.hpp"

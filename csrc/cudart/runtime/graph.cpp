@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <set>
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/graphs.hpp"

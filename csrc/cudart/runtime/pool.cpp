@@ -1,9 +1,6 @@
 // Memory pools: attributes and properties of the pools of cudaMallocAsync().
 //
 // Freed memory is released at once, so a pool reserves exactly the memory in use.
-#include <map>
-#include <memory>
-#include <set>
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"

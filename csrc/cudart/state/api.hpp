@@ -10,7 +10,6 @@
 // error: calls that wait for the GPU return it, and so do all later calls.
 #pragma once
 
-#include <exception>
 #include <string>
 #include <type_traits>
 

@@ -9,9 +9,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <set>
-#include <vector>
 
 #include "cudart/abi/driver.hpp"
 

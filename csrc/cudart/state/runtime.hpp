@@ -18,7 +18,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "cudart/report/report.hpp"
 #include "cudart/state/arrays.hpp"

@@ -9,7 +9,6 @@
 // GPU.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>

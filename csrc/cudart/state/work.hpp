@@ -6,9 +6,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "cudart/abi/abi.hpp"
 #include "cudart/state/api.hpp"

@@ -8,7 +8,6 @@
 #include "sim/decode/decode.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <memory>
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "errors.hpp"

@@ -1,6 +1,5 @@
 #include "sim/decode/registers.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 namespace coalesce::sim {

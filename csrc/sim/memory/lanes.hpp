@@ -9,10 +9,7 @@
 #pragma once
 
 #include <bit>
-#include <cstddef>
 #include <cstdint>
-#include <tuple>
-#include <utility>
 
 #ifndef COALESCE_ISA
 #define COALESCE_ISA generic

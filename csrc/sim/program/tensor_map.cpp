@@ -1,7 +1,6 @@
 #include "sim/program/tensor_map.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <iterator>
 

@@ -4,7 +4,6 @@
 // by accident.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>

@@ -1,6 +1,5 @@
 #include "sim/ptx_analysis/opcode.hpp"
 
-#include <array>
 #include <unordered_map>
 
 #include "ptx/module.hpp"

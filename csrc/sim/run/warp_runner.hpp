@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 

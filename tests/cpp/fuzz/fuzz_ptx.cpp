@@ -17,7 +17,6 @@
 // so that it is available after a crash. The environment variable FUZZ_PTX_LAST is the name of this
 // file. A text that takes more than ten seconds ends the run.
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

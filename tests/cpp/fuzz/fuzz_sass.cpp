@@ -8,7 +8,6 @@
 // tried, it is written to a file. The environment variable FUZZ_SASS_LAST is the name of this file.
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <concepts>
-#include <functional>
 #include <iterator>
 #include <random>
 

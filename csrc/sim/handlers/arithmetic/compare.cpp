@@ -1,6 +1,5 @@
 // Comparisons and selections (PTX ISA, "Comparison and Selection Instructions").
 #include <algorithm>
-#include <cmath>
 
 #include "sim/handlers/comparison.hpp"
 #include "sim/handlers/lane_tests.hpp"

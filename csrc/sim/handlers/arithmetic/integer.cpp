@@ -1,6 +1,4 @@
 // Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision").
-#include <bit>
-#include <limits>
 
 #include "sim/handlers/arithmetic/integer_functions.hpp"
 #include "sim/handlers/lanewise.hpp"

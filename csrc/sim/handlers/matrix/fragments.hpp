@@ -2,8 +2,6 @@
 // which elements of a tile each lane has, and in which registers.
 #pragma once
 
-#include <bit>
-
 #include "sim/handlers/matrix/arithmetic.hpp"
 #include "sim/warp/memory.hpp"
 #include "sim/warp/warp.hpp"

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "sim/handlers/matrix/arithmetic.hpp"
