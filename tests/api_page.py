@@ -80,7 +80,13 @@ def _classes() -> dict[str, list[type]]:
     for module in pkgutil.walk_packages(coalesce.__path__, "coalesce."):
         if module.name.rpartition(".")[2].startswith(("_core", "lib", "__main__")):
             continue
-        for name, value in vars(importlib.import_module(module.name)).items():
+        try:
+            names = vars(importlib.import_module(module.name))
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] in ("numba_cuda", "numba", "triton"):
+                continue  # coalesce.numba and coalesce.triton need these packages
+            raise
+        for name, value in names.items():
             if inspect.isclass(value) and value.__module__ == module.name:
                 classes.setdefault(name, []).append(value)
     return classes

@@ -41,7 +41,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if options.cuda_simulator or options.cuda_check:
         os.environ["COALESCE_DEVICE"] = "sim"
-        import coalesce.numba  # noqa: F401
+        try:
+            import coalesce.numba  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise pytest.UsageError(f"--cuda-simulator and --cuda-check: {error}") from None
 
 
 def pytest_configure(config: pytest.Config) -> None:

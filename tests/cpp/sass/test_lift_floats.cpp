@@ -39,6 +39,8 @@ std::vector<Row> floating_rows() {
         {{"FMNMX R0, R2, R4, P3"},
          As::f32,
          [](In i) { return of(i.p3() ? least(i.f(), i.g()) : greatest(i.f(), i.g())); }},
+        {{"I2F.U16 R0, R2.H1"}, As::f32, [](In i) { return of(float(i.x() >> 16)); }},
+        {{"I2F.S8 R0, R2.B2"}, As::f32, [](In i) { return of(float(int8_t(i.x() >> 16))); }},
     };
 }
 
