@@ -27,7 +27,7 @@ _runner: ContextVar[Callable[[Launch], object]] = ContextVar("_runner", default=
 
 
 def run(launch: Launch) -> None:
-    """Run a launch, or analyse it if a function of this module asked for the launch."""
+    """Run a launch. Within a function of this module, analyse the launch instead."""
     _runner.get()(launch)
 
 

@@ -96,7 +96,7 @@ class Profile(Report, ProfileData, Assertions):
         The picture has the kernel, L1, L2 and DRAM from left to right. Between two of them, one
         arrow shows the reads, and one the writes. The arrows at the kernel count the sectors that
         its requests touch, so they show more bytes than the lanes need if accesses are not
-        coalesced. Requests of local memory are included. Copies by the copy engine (TMA) are not.
+        coalesced. Local memory, asynchronous copies and the copy engine (TMA) are included.
 
         Parameters
         ----------

@@ -94,6 +94,17 @@ def test_memory_chart():
     assert picture.svg.count('data-bytes="262144"') == 2  # the stores, to L1 and to L2
 
 
+@pytest.mark.parametrize("variant", ["naive", "pipelined", "split_k", "tensor_map", "tma"])
+def test_memory_chart_has_every_kind_of_load(variant):
+    """Loads, asynchronous copies and copies by the copy engine, for a shape that fits no tile."""
+    a, b = np.ones((37, 53), np.float32), np.ones((53, 29), np.float32)
+    picture = coalesce.profile("matmul", a, b, variant=variant).memory_chart()
+    assert re.match(
+        r"Loads need [1-9][\d.]* kB of global memory, and touch [1-9]", picture.headline
+    )
+    assert re.match(r"kernel <- [1-9][\d.]* [kM]?B +L1", picture.text.splitlines()[3])
+
+
 def test_memory_chart_without_models():
     a = np.ones((64, 64), np.float32)
     picture = coalesce.profile("matmul", a, a, variant="tiled", caches=False).memory_chart(

@@ -7,7 +7,7 @@ to deliver more than the lanes need, and how much the caches keep away from the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -20,10 +20,12 @@ from coalesce.profiling.rows.accesses import number
 
 if TYPE_CHECKING:
     from coalesce.profiling.data import ProfileData
+    from coalesce.profiling.sentences.verdict import Total
 
 _BOX = 96.0  # the width of a box; the gaps between the boxes share the rest
 _HEIGHT = 92.0
 _WIDEST = 15.0  # the width in pixels of the arrow with the most bytes
+_READS = ("load", "async_copy", "tma_load")  # the kinds of accesses that read
 _COLUMNS = 20  # the columns of a box and the arrow after it, in the text
 
 
@@ -38,9 +40,14 @@ class _Link:
 def memory_chart(profile: ProfileData, title: str | None) -> Picture:
     """Return the picture. `Profile.memory_chart` describes it."""
     m = profile.metrics()
-    boxes, links = _traffic(m)
-    asked = m["smsp__sass_data_bytes_mem_global_op_ld.sum"]
-    headline = _headline(m, asked)
+    totals = [t for t in profile.totals() if t.space in ("global", "generic", "local")]
+    reads = [t for t in totals if t.kind in _READS]
+    touched = _Link(
+        sum(t.bytes_moved for t in reads),
+        sum(t.bytes_moved for t in totals if t.kind not in _READS),
+    )
+    boxes, links = _traffic(m, touched)
+    headline = _headline(m, [t for t in reads if t.space != "local"])
     notes = [_shared(m)]
     if "dram__bytes_read.sum" not in m:
         why = profile.not_modelled or "the profile was made without models of the caches"
@@ -71,17 +78,10 @@ def memory_chart(profile: ProfileData, title: str | None) -> Picture:
     )
 
 
-def _traffic(m: Mapping[str, float]) -> tuple[list[tuple[str, str]], list[_Link]]:
+def _traffic(m: Mapping[str, float], touched: _Link) -> tuple[list[tuple[str, str]], list[_Link]]:
     """Return the boxes (a name, and what is below it), and the links between them."""
-
-    def sectors(*operations: str) -> float:
-        names = (f"l1tex__t_sectors_pipe_lsu_mem_{op}.sum" for op in operations)
-        return model.SECTOR_BYTES * sum(m.get(name, 0) for name in names)
-
-    loads = sectors("global_op_ld", "local_op_ld", "global_op_ldgsts_cache_access")
-    stores = sectors("global_op_st", "local_op_st", "global_op_red", "global_op_atom")
     boxes = [("kernel", ""), ("L1", ""), ("L2", ""), ("DRAM", "")]
-    links = [_Link(loads, stores)]
+    links = [touched]
     if "dram__bytes_read.sum" in m:
         boxes[1] = ("L1", f"{m['l1tex__t_sector_hit_rate.pct']:.0f} % hits")
         boxes[2] = ("L2", f"{m['lts__t_sector_hit_rate.pct']:.0f} % hits")
@@ -94,9 +94,9 @@ def _traffic(m: Mapping[str, float]) -> tuple[list[tuple[str, str]], list[_Link]
     return boxes[: len(links) + 1], links
 
 
-def _headline(m: Mapping[str, float], asked: float) -> str:
-    loaded = model.SECTOR_BYTES * m["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
-    text = f"Loads need {of_bytes(asked)} of global memory, and touch {of_bytes(loaded)}"
+def _headline(m: Mapping[str, float], reads: Sequence[Total]) -> str:
+    needed, touched = sum(t.bytes_used for t in reads), sum(t.bytes_moved for t in reads)
+    text = f"Loads need {of_bytes(needed)} of global memory, and touch {of_bytes(touched)}"
     read = m.get("dram__bytes_read.sum")
     return text if read is None else f"{text}; {of_bytes(read)} come from DRAM"
 
