@@ -54,7 +54,7 @@ if python -c 'import coalesce' 2>/dev/null; then
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
     run 3600 python tests/stepped_kernels.py --count 1000 --first "${seed}0000"
     run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"
-    run 2400 coalesce run tests/error_codes.cu --option=-lcuda -- 1800 "$seed"
+    run 2400 coalesce run tests/kernels/error_codes.cu --option=-lcuda -- 1800 "$seed"
     run 3600 python tests/random_files.py --first "${seed}000" --count 500
     run 2100 python tests/typed_kernels.py --ends --seconds 1800 --first "${seed}00000" --count 100000
     minutes=${SOAK_MINUTES:-60}

@@ -1,6 +1,6 @@
 """The error codes of the runtime and driver API: misuses that give them, and what limits GPUs have.
 
-`tests/error_codes.cu` has the misuses. It makes them in a random order. Needs nvcc and g++.
+`tests/kernels/error_codes.cu` has the misuses. It makes them in a random order. Needs nvcc and g++.
 """
 
 import re
@@ -12,7 +12,7 @@ from whole_programs import NEEDS_COMPILERS, Program, coalesce
 pytestmark = NEEDS_COMPILERS
 
 ROOT = Path(__file__).parents[3]
-PROGRAM = ROOT / "tests/error_codes.cu"
+PROGRAM = ROOT / "tests/kernels/error_codes.cu"
 SECONDS, SEED = 10, 1  # tests/nightly.sh runs it longer
 
 # The codes that no call on one healthy simulated GPU returns, and why.

@@ -1,7 +1,7 @@
 // Every error code of the runtime and driver API that one healthy GPU can return, and misuses that
 // must give it. The calls run in random orders. After each call the API must still work.
 //
-//   nvcc tests/error_codes.cu -o error_codes -lcuda -cudart shared
+//   nvcc tests/kernels/error_codes.cu -o error_codes -lcuda -cudart shared
 //   ./error_codes SECONDS SEED [keep]
 //
 // `keep`: leave out faults of kernels, after which only a new process can use a real GPU.
