@@ -130,6 +130,12 @@ void Report::add(const Function& function, const analysis::Checked& checked,
                             .text());
 }
 
+void Report::add_race(const Function& function, const analysis::Finding& race,
+                      const sim::Program& program) {
+    races_.push_back(
+        json::Object().add("kernel", function.name).raw("finding", finding(race, program)).text());
+}
+
 void Report::add_mistake(const std::string& kind, const std::string& text, void* address) {
     const auto [object, offset] = object_of(address);
     for (HostFinding& known : mistakes_)
@@ -172,6 +178,7 @@ void Report::write(const std::string& file) const {
             .raw("kernels",
                  json::list(order_, [&](const auto& e) { return total(kernels_.at(e)); }))
             .raw("checked", json::list(findings_, [](const auto& f) { return f; }))
+            .raw("races", json::list(races_, [](const auto& f) { return f; }))
             .raw("host", json::list(mistakes_, mistake))
             .raw("outside_reads", json::list(outside_reads_, outside))
             .raw("missing", json::list(missing_))

@@ -56,6 +56,9 @@ class Report {
     // may be gone when the report is written. So they are converted to JSON now.
     void add(const Function& function, const analysis::Checked& checked,
              const sim::Program& program);
+    // Adds a race that a run without --check has found in the kernel's first launch.
+    void add_race(const Function& function, const analysis::Finding& race,
+                  const sim::Program& program);
     void add_mistake(const std::string& kind, const std::string& text, void* caller);
     void add_outside_reads(const Function& function, const std::string& first, uint64_t count);
     void missing(const std::string& function) { missing_.push_back(function); }
@@ -70,7 +73,7 @@ class Report {
   private:
     std::vector<std::string> order_;              // kernels in the order of their first launches
     std::map<std::string, KernelTotal> kernels_;  // the key has the hash of the code and the entry
-    std::vector<std::string> findings_;           // JSON
+    std::vector<std::string> findings_, races_;   // JSON
     std::vector<HostFinding> mistakes_;
     std::vector<OutsideRead> outside_reads_;
     std::vector<std::string> missing_, snapshots_;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from coalesce.render import console, tables
@@ -34,6 +35,7 @@ def as_text(outcome: Outcome) -> str:
         f"first read:\n  {reads['text']}"
         for reads in report["outside_reads"]
     ]
+    parts += [_race_text(race) for race in report["races"]]
     if report["missing"]:
         names = ", ".join(f"{name}()" for name in report["missing"])
         parts.append(f"These functions are not simulated and returned an error: {names}")
@@ -114,6 +116,18 @@ def _checked(report: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Findings]
     for launch in report["checked"]:
         listed = [_with_tuples(finding) for finding in launch["findings"]]
         yield launch, findings_of(_short(launch["kernel"]), (listed, launch["left_out"]))
+
+
+def _race_text(race: dict[str, Any]) -> str:
+    """Return the warning about a race that a run without a check has found."""
+    from coalesce.check import findings_of
+
+    (finding,) = findings_of(race["kernel"], ([_with_tuples(race["finding"])], 0))
+    return (
+        f"Warning: the result of kernel {_short(race['kernel'])} depends on the order of its "
+        "threads, so a GPU may compute another one. --check reports each such place. The first:\n"
+        + textwrap.indent(str(finding).removeprefix("error: "), "  ")
+    )
 
 
 def _with_tuples(finding: dict[str, Any]) -> dict[str, Any]:
