@@ -270,6 +270,12 @@ def _check(options: argparse.Namespace) -> int:
     return ci.report(ci.of_findings((*findings, *findings.notes), options.file), options, 1)
 
 
+def _grade(options: argparse.Namespace) -> int:
+    from coalesce.cli.grade import run_grade
+
+    return 0 if run_grade(console(), options) else 1
+
+
 def _report(options: argparse.Namespace) -> int:
     from coalesce.cli.report import report
 
@@ -313,6 +319,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "bench": _bench,
     "explain": _explain,
     "check": _check,
+    "grade": _grade,
     "report": _report,
     "cache": _cache,
 }

@@ -209,6 +209,7 @@ def build() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_explain(commands)
     _add_check(commands)
+    _add_grade(commands)
     _add_report(commands)
 
     cache = _command(
@@ -355,6 +356,44 @@ def _add_check(commands: Any) -> None:
     _add_check_options(check)
     _add_compiler(check)
     _add_device(check, "sim", names=SIMULATED)
+
+
+def _add_grade(commands: Any) -> None:
+    grade = _command(
+        commands,
+        "grade",
+        "for teachers: check the exercises in files of students",
+        "Check the kernels in files of students: .cu files, or notebooks with %%cuda cells. Each "
+        "exercise of the lessons has a kernel of its own name. Python code in a file is not "
+        "executed. Each kernel runs in a process of its own, with random numbers that differ from "
+        "run to run. The exit status is 1 if something is not solved.",
+        "coalesce grade anna.ipynb ben.ipynb --lesson 3 --json grades.json",
+        "coalesce grade anna.cu --tasks my_tasks.py",
+    )
+    grade.add_argument("file", nargs="+", help="a .cu file, or a notebook")
+    grade.add_argument(
+        "--exercises",
+        action="extend",
+        type=_names,
+        default=[],
+        metavar="NAME[,NAME...]",
+        help="the exercises to check (default: all whose kernels the file has)",
+    )
+    grade.add_argument("--lesson", type=int, metavar="N", help="check all exercises of a lesson")
+    grade.add_argument(
+        "--tasks", metavar="FILE.py", help="check your own tasks, which this file defines"
+    )
+    grade.add_argument(
+        "--seconds",
+        type=_positive,
+        default=3,
+        metavar="N",
+        help="processor time that one exercise may take (default: 3)",
+    )
+    grade.add_argument(
+        "--seed", type=int, metavar="N", help="the seed of the random numbers (default: a new one)"
+    )
+    grade.add_argument("--json", metavar="FILE", help="also write the results as JSON")
 
 
 def _add_report(commands: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coalesce.common import require
 from coalesce.lessons import _demands as demand
-from coalesce.lessons._exercises import Case, Demand, Exercise
+from coalesce.lessons._exercises import Case, Demand, Exercise, random
 
 Array = NDArray[Any]
 
@@ -60,10 +60,6 @@ def exercises() -> tuple[Exercise, ...]:
 # an odd shape, and tests the edges.
 
 
-def _random(*shape: int) -> Array:
-    return np.random.default_rng(8).random(shape, dtype=np.float32)
-
-
 def _empty(*shape: int) -> Array:
     return np.full(shape, np.nan, np.float32)
 
@@ -78,7 +74,7 @@ def _image(even: bool) -> tuple[int, int]:
 
 def _add_arrays(even: bool) -> Case:
     n = 8192 if even else 1000
-    a, b, out = _random(n), _random(n)[::-1].copy(), _empty(n)
+    a, b, out = random(n), random(n)[::-1].copy(), _empty(n)
     return Case(_ceil(n, 256), 256, (a, b, out, n), out, a + b, 2 * n)
 
 
@@ -98,52 +94,52 @@ def _which_warp(even: bool) -> Case:
 
 def _copy_four(even: bool) -> Case:
     n = 8192 if even else 3001
-    x, out = _random(n), _empty(n)
+    x, out = random(n), _empty(n)
     return Case(_ceil(n, 1024), 256, (x, out, n), out, x)
 
 
 def _pair_means(even: bool) -> Case:
     n = 8192 if even else 1000
-    x, out = _random(2 * n), _empty(n)
+    x, out = random(2 * n), _empty(n)
     return Case(_ceil(n, 256), 256, (x, out, n), out, x.reshape(n, 2).mean(axis=1), 2 * n)
 
 
 def _grey(even: bool) -> Case:
     n = 8192 if even else 1000
-    pixels, out = _random(n, 3), _empty(n)
+    pixels, out = random(n, 3), _empty(n)
     weights = np.array([0.30, 0.59, 0.11], np.float32)
     return Case(_ceil(n, 256), 256, (pixels, out, n), out, pixels @ weights, 3 * n)
 
 
 def _crop(even: bool) -> Case:
     rows, cols, width = (64, 96, 64) if even else (50, 90, 70)
-    image, out = _random(rows, cols), _empty(rows, width)
+    image, out = random(rows, cols), _empty(rows, width)
     grid = (_ceil(width, 32), _ceil(rows, 8))
     return Case(grid, (32, 8), (image, out, rows, cols, width), out, image[:, :width])
 
 
 def _product(even: bool) -> Case:
     m, n, k = (64, 64, 64) if even else (40, 50, 33)
-    a, b, out = _random(m, k), _random(k, n), _empty(m, n)
+    a, b, out = random(m, k), random(k, n), _empty(m, n)
     return Case((_ceil(n, 32), _ceil(m, 32)), 1024, (a, b, out, m, n, k), out, a @ b)
 
 
 def _gram(even: bool) -> Case:
     k, n = (32, 64) if even else (21, 40)
-    x, out = _random(k, n), _empty(n, n)
+    x, out = random(k, n), _empty(n, n)
     x[0] *= np.linspace(0, 2, n, dtype=np.float32)
     return Case((_ceil(n, 16),) * 2, (16, 16), (x, out, k, n), out, x.T @ x)
 
 
 def _pad(even: bool) -> Case:
     n = 64 if even else 50
-    x, out = _random(n, n), _empty(n)
+    x, out = random(n, n), _empty(n)
     return Case(1, 64, (x, _empty(64 * 80), out, n), out, x.sum(axis=1), 2 * n * n)
 
 
 def _square_product(even: bool, edge: int, odd: int) -> Case:
     n = 96 if even else odd
-    a, b, out = _random(n, n), _random(n, n)[::-1].copy(), _empty(n, n)
+    a, b, out = random(n, n), random(n, n)[::-1].copy(), _empty(n, n)
     return Case((_ceil(n, edge),) * 2, (edge, edge), (a, b, out, n), out, a @ b, 2 * n**3 // edge)
 
 
@@ -163,81 +159,81 @@ def _corner(even: bool) -> Case:
 
 def _barriers(even: bool) -> Case:
     n = 1024 if even else 1000
-    x, out = _random(n), _empty(n)
+    x, out = random(n), _empty(n)
     return Case(_ceil(n, 256), 256, (x, out, n), out, np.full(n, x.sum(dtype=np.float64)))
 
 
 def _transpose(even: bool) -> Case:
     rows, cols = _image(even)
-    image, out = _random(rows, cols), _empty(cols, rows)
+    image, out = random(rows, cols), _empty(cols, rows)
     grid = (_ceil(cols, 32), _ceil(rows, 32))
     return Case(grid, (32, 32), (image, out, rows, cols), out, image.T)
 
 
 def _swizzle(even: bool) -> Case:
     del even
-    x, out = _random(32, 32), _empty(32, 32)
+    x, out = random(32, 32), _empty(32, 32)
     return Case(1, (32, 32), (x, out), out, x.T)
 
 
 def _mirror(even: bool) -> Case:
     rows, cols = _image(even)
-    image, out = _random(rows, cols), _empty(rows, cols)
+    image, out = random(rows, cols), _empty(rows, cols)
     size = max(_ceil(rows, 16), _ceil(cols, 16))
     return Case((size, size), (16, 16), (image, out, rows, cols), out, image[:, ::-1])
 
 
 def _row_means(even: bool) -> Case:
     rows, cols = (64, 256) if even else (50, 70)
-    x, out = _random(rows, cols), _empty(rows)
+    x, out = random(rows, cols), _empty(rows)
     return Case(_ceil(rows, 8), (32, 8), (x, out, rows, cols), out, x.mean(axis=1), x.size)
 
 
 def _block_sums(even: bool) -> Case:
     n = 2048 if even else 1000
-    x, out = _random(n), _empty(_ceil(n, 256))
+    x, out = random(n), _empty(_ceil(n, 256))
     parts = np.pad(x, (0, -n % 256)).reshape(-1, 256)
     return Case(_ceil(n, 256), 256, (x, out, n), out, parts.sum(axis=1), n)
 
 
 def _prefix(even: bool) -> Case:
     n = 2048 if even else 1000
-    x, out = _random(n), _empty(n)
+    x, out = random(n), _empty(n)
     parts = np.pad(x, (0, -n % 256)).reshape(-1, 256)
     return Case(_ceil(n, 256), 256, (x, out, n), out, parts.cumsum(axis=1).ravel()[:n])
 
 
 def _polar(even: bool) -> Case:
     n = 4096 if even else 1000
-    r, phi, out = _random(n), 3 * _random(n)[::-1], _empty(2, n)
+    r, phi, out = random(n), 3 * random(n)[::-1], _empty(2, n)
     expected = np.stack([r * np.cos(phi), r * np.sin(phi)])
     return Case(_ceil(n, 128), 256, (r, phi.copy(), out, n), out, expected)
 
 
 def _count_positive(even: bool) -> Case:
     n = 8192 if even else 1000
-    x, out = _random(n) - np.float32(0.4), np.full(_ceil(n, 32), -1, np.int32)
+    x, out = random(n) - np.float32(0.4), np.full(_ceil(n, 32), -1, np.int32)
     expected = (np.pad(x, (0, -n % 32)) > 0).reshape(-1, 32).sum(axis=1, dtype=np.int32)
     return Case(_ceil(n, 256), 256, (x, out, n), out, expected, n)
 
 
 def _warp_sums(even: bool) -> Case:
     n = 8192 if even else 1000
-    x, out = _random(n), _empty(_ceil(n, 32))
+    x, out = random(n), _empty(_ceil(n, 32))
     expected = np.pad(x, (0, -n % 32)).reshape(-1, 32).sum(axis=1)
     return Case(_ceil(n, 256), 256, (x, out, n), out, expected, n)
 
 
 def _column_max(even: bool) -> Case:
     rows, cols = (128, 256) if even else (50, 70)
-    x, out = _random(rows, cols) - 1, _empty(cols)  # all are negative
+    x, out = random(rows, cols) - 1, _empty(cols)  # all are negative
     return Case(_ceil(cols, 32), (32, 8), (x, out, rows, cols), out, x.max(axis=0), x.size)
 
 
 def _of_64(even: bool) -> Case:
     """Return a case: a square product. A block of 256 threads computes 64 x 64 elements."""
     n = 128 if even else 50
-    a, b, out = _random(n, n), _random(n, n)[::-1].copy(), _empty(n, n)
+    a, b, out = random(n, n), random(n, n)[::-1].copy(), _empty(n, n)
     return Case((_ceil(n, 64),) * 2, 256, (a, b, out, n), out, a @ b, 2 * n**3 // 64)
 
 
@@ -251,13 +247,13 @@ def _turned_tile(even: bool) -> Case:
 
 def _double_all(even: bool) -> Case:
     n = 16384 if even else 10000
-    x, out = _random(n), _empty(n)
+    x, out = random(n), _empty(n)
     return Case(8, 256, (x, out, n), out, 2 * x)
 
 
 def _histogram(even: bool) -> Case:
     n = 16384 if even else 5000
-    values = np.random.default_rng(8).integers(0, 64, n, dtype=np.int32)
+    values = (64 * random(n)).astype(np.int32)
     out = np.zeros(64, np.int32)
     counts = np.bincount(values, minlength=64).astype(np.int32)
     return Case(8, 256, (values, out, n), out, counts, n)
@@ -265,21 +261,21 @@ def _histogram(even: bool) -> Case:
 
 def _brighten(even: bool) -> Case:
     rows, cols = _image(even)
-    image, out = _random(rows, cols), _empty(rows, cols)
+    image, out = random(rows, cols), _empty(rows, cols)
     arguments = (image, out, rows, cols, 1.5)
     return Case(_ceil(rows * cols, 256), 256, arguments, out, np.float32(1.5) * image)
 
 
 def _rotate(even: bool) -> Case:
     rows, cols = _image(even)
-    image, out = _random(rows, cols), _empty(cols, rows)
+    image, out = random(rows, cols), _empty(cols, rows)
     grid = (_ceil(cols, 32), _ceil(rows, 32))
     return Case(grid, (32, 32), (image, out, rows, cols), out, np.rot90(image, -1))
 
 
 def _smooth(even: bool) -> Case:
     n = 8192 if even else 1000
-    x, out = _random(n), _empty(n)
+    x, out = random(n), _empty(n)
     near = np.pad(x, 8, mode="edge")
     expected = np.lib.stride_tricks.sliding_window_view(near, 17).mean(axis=1)
     return Case(_ceil(n, 256), 256, (x, out, n), out, expected)
@@ -293,7 +289,47 @@ def _exercise(
     demands: tuple[Demand, ...],
     *hints: str,
 ) -> Exercise:
-    return Exercise(make.__name__[1:], lesson, task, launch, demands, make, hints)
+    kinds = {"load", "store"}
+    if demand.ATOMICS in demands:
+        kinds |= {"atomic", "reduction"}
+    name = make.__name__[1:]
+    return Exercise(name, lesson, task, launch, demands, make, hints, frozenset(kinds))
+
+
+def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
+    """Return a task of your own, with limits for the counts of its kernel.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(even)`` returns a `Case`. Its name is the name of the kernel, and its docstring says
+        what the kernel computes. The case with ``even=True`` is counted. Let the other one have an
+        odd size, so that it tests the edges.
+    limits : mapping of str to float
+        The largest allowed values of metrics. The keys are names of `Profile.metrics`, such as
+        ``"smsp__inst_executed.sum"``.
+
+    Returns
+    -------
+    Exercise
+
+    Examples
+    --------
+    >>> def copy(even):
+    ...     "copies an array."
+    ...     n = 1024 if even else 1000
+    ...     x, out = coalesce.lessons.random(n), np.full(n, np.nan, np.float32)
+    ...     return coalesce.lessons.Case(4, 256, (x, out, n), out, x)
+    >>> sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+    >>> coalesce.lessons.task(copy, {sectors: 128}).demands
+    ('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum of at most 128',)
+    """
+    name = make.__name__
+    demands = tuple(demand.metric(metric, most) for metric, most in limits.items())
+    case = make(True)
+    launch = f"grid {case.grid}, block {case.block}"
+    kinds = frozenset({"load", "store", "atomic", "reduction", "async_copy"})
+    return Exercise(name, None, make.__doc__ or name, launch, demands, make, (), kinds)
 
 
 _BLOCKS_OF_64 = "blocks of 256 threads, each block 64 x 64 elements"

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from coalesce.cxx import variables
-from coalesce.lessons._exercises import Case, Demand
+from coalesce.lessons._exercises import Demand, Run
 from coalesce.profiling import Profile
+from coalesce.profiling.hardware.metrics import SOMETIMES
 from coalesce.profiling.rows.accesses import Access
 from coalesce.profiling.sentences.advice import wasteful
 
@@ -29,8 +29,8 @@ def sectors(kind: Kind, most: float) -> Demand:
     coalesced always meets the demand.
     """
 
-    def judge(profile: Profile, case: Case) -> None:
-        del case
+    def judge(run: Run) -> None:
+        profile = run.profile
         # Loads of wider elements take more sectors per request, but waste none.
         if not any(wasteful(a) for a in _global(profile, kind)):
             return
@@ -46,9 +46,8 @@ def sectors(kind: Kind, most: float) -> Demand:
     return Demand(text, judge)
 
 
-def _no_conflicts(profile: Profile, case: Case) -> None:
-    del case
-    profile.assert_no_bank_conflicts()
+def _no_conflicts(run: Run) -> None:
+    run.profile.assert_no_bank_conflicts()
 
 
 def _global(profile: Profile, *kinds: str) -> list[Access]:
@@ -59,15 +58,13 @@ _ONE_PASS = "one pass over the array takes"
 _TILED = "blocks that load their rows of a and columns of b once take"
 
 
-def _require_few(
-    kind: Kind, quantity: Quantity, most: float, least: str, profile: Profile, case: Case
-) -> None:
+def _require_few(kind: Kind, quantity: Quantity, most: float, least: str, run: Run) -> None:
     """Raise AssertionError if the kernel loads or stores too often.
 
     Accessing each element of the case once takes a certain number of requests (or sectors). The
     limit is `most` times this number. `least` describes these accesses in the message.
     """
-    accesses = _global(profile, kind)
+    accesses, case = _global(run.profile, kind), run.case
     total = sum(getattr(a, quantity) for a in accesses)
     elements = case.elements if kind == "load" and case.elements else case.out.size
     once = -(-elements // (32 if quantity == "requests" else 8))
@@ -98,8 +95,8 @@ def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]
     return [*lines, repeated]
 
 
-def _few_atomics(profile: Profile, case: Case) -> None:
-    del case
+def _few_atomics(run: Run) -> None:
+    profile = run.profile
     blocks = int(np.prod(profile.grid))
     accesses = _global(profile, "atomic", "reduction")
     requests = sum(a.requests for a in accesses)
@@ -119,7 +116,8 @@ def shared_words(most: float) -> Demand:
     warp.
     """
 
-    def judge(profile: Profile, case: Case) -> None:
+    def judge(run: Run) -> None:
+        profile, case = run.profile, run.case
         accesses = [a for a in profile.accesses() if (a.space, a.kind) == ("shared", "load")]
         wavefronts = sum(a.wavefronts for a in accesses)
         # The number of multiply-adds of all warps.
@@ -151,8 +149,8 @@ def shared_words(most: float) -> Demand:
 def l1_passes(most: float) -> Demand:
     """Return a demand: requests of global memory take few passes of L1's data stage (modelled)."""
 
-    def judge(profile: Profile, case: Case) -> None:
-        del case
+    def judge(run: Run) -> None:
+        profile = run.profile
         if profile.modelled is None:
             raise AssertionError("the passes of L1 are not known, because no time was modelled")
         accesses = _global(profile, "load", "store")
@@ -175,8 +173,8 @@ def l1_passes(most: float) -> Demand:
 def instructions(most: float) -> Demand:
     """Return a demand: a warp executes at most `most` instructions on average."""
 
-    def judge(profile: Profile, case: Case) -> None:
-        del case
+    def judge(run: Run) -> None:
+        profile = run.profile
         warps = math.prod(profile.grid) * -(-math.prod(profile.block) // 32)
         each = profile.metrics()["smsp__inst_executed.sum"] / warps
         if each > most:
@@ -192,8 +190,8 @@ def instructions(most: float) -> Demand:
 def lanes(least: float) -> Demand:
     """Return a demand: on average, at least `least` lanes execute an instruction."""
 
-    def judge(profile: Profile, case: Case) -> None:
-        del case
+    def judge(run: Run) -> None:
+        profile = run.profile
         if profile.lanes_per_instruction < least:
             raise AssertionError(
                 f"{profile.lanes_per_instruction:.3g} of 32 lanes execute an instruction on "
@@ -207,10 +205,9 @@ def lanes(least: float) -> Demand:
 def no_padding(most: int) -> Demand:
     """Return a demand: the shared arrays have no padding. Their size is at most `most` bytes."""
 
-    def judge(profile: Profile, case: Case) -> None:
-        del case
-        arrays = variables.shared_arrays(profile.source)
-        total = sum(math.prod(shape) * size for shape, size, _ in arrays.values())
+    def judge(run: Run) -> None:
+        block = run.kernel.step(run.case.grid, run.case.block, *run.case.arguments, device="sim")
+        total = sum(array.nbytes for array in block.shared.values())
         if total > most:
             raise AssertionError(
                 f"shared memory takes {total:,} bytes; at most {most:,} are allowed\n    Padding "
@@ -219,6 +216,18 @@ def no_padding(most: int) -> Demand:
             )
 
     return Demand(f"shared memory of at most {most:,} bytes", judge)
+
+
+def metric(name: str, most: float) -> Demand:
+    """Return a demand: a metric of Nsight Compute, such as smsp__inst_executed.sum, is small."""
+
+    def judge(run: Run) -> None:
+        metrics = run.profile.metrics()
+        value = 0 if name in SOMETIMES and name not in metrics else metrics[name]
+        if value > most:
+            raise AssertionError(f"{name} is {value:,.6g}; at most {most:,.6g} is allowed")
+
+    return Demand(f"{name} of at most {most:,.6g}", judge)
 
 
 CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +36,79 @@ _TIME_LIMIT_SECONDS = 30.0  # the limit in seconds; every solution takes less th
 
 _MARK = 7  # fills the output array before a second run of a kernel with a wrong result
 
+_seed = 8  # of the random numbers in the cases; `coalesce grade` takes another one each time
+
 _failures: dict[str, int] = {}  # for each exercise: how many checks of this session failed
 
 
 @dataclass(frozen=True)
 class Case:
-    """One test of an exercise: the launch of its kernel, the arguments, and the expected result."""
+    """One test of a task: the launch of its kernel, the arguments, and the expected result.
+
+    Attributes
+    ----------
+    grid, block : int or tuple of int
+        The launch.
+    arguments : tuple
+        The arguments of the kernel.
+    out : numpy.ndarray
+        The argument that receives the result. Fill it with NaN, or with an integer that is no
+        result, so that elements that are not written are found.
+    expected : numpy.ndarray
+        The right result.
+    elements : int
+        The number of elements that must be read. 0 means the size of `out`.
+    """
 
     grid: Any
     block: Any
     arguments: tuple[Any, ...]
     out: Array
     expected: Array
-    elements: int = 0  # the number of elements that must be read; 0 means the size of `out`
+    elements: int = 0
+
+
+def random(*shape: int) -> Array:
+    """Return an array of random float32 numbers from 0 to 1, for the cases of a task.
+
+    In one check, arrays of the same shape are equal. Each run of ``coalesce grade`` has other
+    numbers, so that a kernel cannot contain the result.
+
+    Parameters
+    ----------
+    *shape : int
+        The shape of the array.
+
+    Returns
+    -------
+    numpy.ndarray
+
+    Examples
+    --------
+    >>> coalesce.lessons.random(4, 3).shape
+    (4, 3)
+    """
+    extents = [require.whole("shape", extent, 0) for extent in shape]
+    return np.random.default_rng(_seed).random(extents, dtype=np.float32)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Take another seed for the random numbers of the cases."""
+    global _seed
+    before, _seed = _seed, seed
+    try:
+        yield
+    finally:
+        _seed = before
+
+
+class Run(NamedTuple):
+    """A launch of a reader's kernel whose accesses were counted."""
+
+    profile: Profile
+    case: Case
+    kernel: Kernel
 
 
 @dataclass(frozen=True)
@@ -60,7 +120,7 @@ class Demand:
     """
 
     text: str
-    judge: Callable[[Profile, Case], None]
+    judge: Callable[[Run], None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,8 +180,8 @@ class Exercise:
     ----------
     name : str
         The name of the exercise, which is also the name of its kernel.
-    lesson : int
-        The number of the lesson that contains the exercise.
+    lesson : int or None
+        The number of the lesson that contains the exercise. None for a task of your own (`task`).
     task : str
         A sentence that says what the kernel computes.
     launch : str
@@ -137,12 +197,14 @@ class Exercise:
     """
 
     name: str
-    lesson: int
+    lesson: int | None
     task: str
     launch: str
     _demands: tuple[Demand, ...] = field(repr=False)
     _make: Callable[[bool], Case] = field(repr=False)
-    _hints: tuple[str, ...] = field(repr=False)
+    _hints: tuple[str, ...] = field(repr=False, default=())
+    # The kinds of accesses to global memory whose costs the demands count.
+    _kinds: frozenset[str] = field(repr=False, default=frozenset({"load", "store"}))
 
     @property
     def demands(self) -> tuple[str, ...]:
@@ -160,6 +222,8 @@ class Exercise:
         return self._read("solutions")
 
     def _read(self, kind: Literal["exercises", "solutions"]) -> str:
+        if self.lesson is None:
+            return ""
         file = _SOURCES / kind / f"lesson_{self.lesson}" / f"{self.name}.cu"
         return file.read_text(encoding="utf-8")
 
@@ -241,6 +305,8 @@ class Exercise:
             )
         if stage == "solved":
             return Verdict(self.name, stage, text)
+        if self.lesson is None:
+            return Verdict(self.name, stage, text)
         failures = _failures[self.name] = _failures.get(self.name, 0) + 1
         more = f".hint({failures})" if failures <= len(self._hints) else ".solution"
         return Verdict(self.name, stage, text, f"lessons.exercise({self.name!r}){more}")
@@ -250,7 +316,9 @@ class Exercise:
         try:
             return kernel.check(case.grid, case.block, *case.arguments)
         except TypeError as error:
-            needed = Kernel(self.source, self.name).signature
+            needed = f"for {len(case.arguments)} arguments"
+            if self.lesson is not None:
+                needed = str(Kernel(self.source, self.name).signature)
             raise TypeError(
                 f"the parameters must be those of the exercise, {needed}; got {kernel.signature}"
             ) from error
@@ -270,11 +338,19 @@ class Exercise:
                 unwritten = untouched & (again.out == _MARK)
                 added = again.out - _MARK
                 return "result", _first_wrong(self.name, case, kernel, unwritten, added)
-        if case.out.dtype.kind == "i":
-            case = self._make(True)  # a fresh output, because the kernel may add to it
+        # The counted run has other numbers. So a kernel cannot save accesses by keeping the results
+        # of the run before, or by finding them in the output.
+        with seeded(_seed + 1):
+            case = self._make(True)
         profile = kernel.profile(case.grid, case.block, *case.arguments)
-        messages = [_judged(demand, profile, case) for demand in self._demands]
-        failed = [text for text in messages if text]
+        if not _wrong_results.close(case.out, case.expected).all():
+            return "result", (
+                "  after two right results, the third one is wrong. A kernel must compute each "
+                "result from its arguments alone."
+            )
+        run = Run(profile, case, kernel)
+        failed = [text for demand in self._demands if (text := _judged(demand, run))]
+        failed += _other_accesses(profile, self._kinds)
         if failed:
             return "counts", _join_messages(failed)
         totals = [
@@ -316,10 +392,19 @@ def _time_limit(seconds: float) -> Iterator[None]:
         bell.cancel()
 
 
-def _judged(demand: Demand, profile: Profile, case: Case) -> str:
+def _other_accesses(profile: Profile, kinds: frozenset[str]) -> list[str]:
+    """Return a message for each access to global memory that no demand counts, such as a copy."""
+    return [
+        f"{a.place}: {a.name}: the demands do not count this kind of access; use loads and stores"
+        for a in profile.accesses()
+        if a.space in ("global", "generic") and a.kind not in kinds
+    ]
+
+
+def _judged(demand: Demand, run: Run) -> str:
     """Return the message of a demand, or an empty string if the demand is met."""
     try:
-        demand.judge(profile, case)
+        demand.judge(run)
     except AssertionError as error:
         return str(error)
     return ""
@@ -331,7 +416,9 @@ def _join_messages(failed: list[str]) -> str:
     for text in failed:
         head, _, lines = text.partition("\n")
         heads.setdefault(lines, []).append(head)
-    return "\n".join("\n".join([*first_lines, lines]) for lines, first_lines in heads.items())
+    return "\n".join(
+        "\n".join(filter(None, [*first_lines, lines])) for lines, first_lines in heads.items()
+    )
 
 
 def _finding_text(name: str, finding: Finding, case: Case, source: str) -> str:

@@ -124,7 +124,7 @@ def _reason(name: str, known: Metrics) -> str:
             "the hardware counts delays by other warps, too, so this count differs from run to "
             "run; Profile.bank_conflicts has the wavefronts that the kernel's bank conflicts cost"
         )
-    if name in _SOMETIMES:
+    if name in SOMETIMES:
         return "the kernel has no accesses of this kind"
     base = name.split(".")[0]
     same = [m for m in known if m.split(".")[0] == base]
@@ -142,7 +142,7 @@ def _reason(name: str, known: Metrics) -> str:
 
 
 # These metrics are only set if a kernel has such accesses.
-_SOMETIMES = frozenset(
+SOMETIMES = frozenset(
     f"{_PER_REQUEST}_mem_{what}.ratio"
     for what in (
         "global_op_ld",
