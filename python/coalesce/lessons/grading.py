@@ -59,7 +59,8 @@ class Grade:
     stage : str
         ``"solved"``, or where the check stopped. ``"missing"``: the file has no such kernel.
         ``"source"``: the source does not compile, includes a file, or has other parameters.
-        ``"ended"``: the process ended early. ``"task"``: a limit of the task names no metric. For the others, see `Verdict`.
+        ``"ended"``: the process ended early. ``"task"``: a limit of the task names no
+        metric. For the others, see `Verdict`.
     text : str
         What is wrong, or the counts.
     """

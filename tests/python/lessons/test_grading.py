@@ -182,18 +182,8 @@ def test_modules_beside_a_submission_are_not_imported(tmp_path, monkeypatch):
     assert graded(tmp_path, BRIGHTEN.solution)["solved"]
 
 
-TASKS = """
-import numpy as np
-from coalesce import lessons
-
-def triple(even):
-    "multiplies each element by 3."
-    n = 8192 if even else 1000
-    x, out = lessons.random(n), np.full(n, np.nan, np.float32)
-    return lessons.Case(-(-n // 256), 256, (x, out, n), out, 3 * x)
-
-tasks = [lessons.task(triple, {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 1024})]
-"""
+PAGE = Path(__file__).parents[3] / "docs" / "teaching.md"
+TASKS = PAGE.read_text(encoding="utf-8").split("```python")[1].partition("```")[0]
 TRIPLE = """
 __global__ void triple(const float* x, float* out, int n) {
     int i = blockIdx.x * 256 + threadIdx.x;
