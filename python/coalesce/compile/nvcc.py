@@ -233,7 +233,9 @@ def _attempt(
             return Built(executable, json.loads(text), notes["log"])
     files = inputs.files(compiler.root)
     try:
-        executable, log, linked = _compile(compiler, sources, words, f"{arch}")
+        executable, log, linked = _compile(
+            compiler, sources, words, f"{arch}", keep=inputs.complete
+        )
     except CompileError as error:
         log = str(error)
         if (more := needs.more(log)) is not None:
@@ -251,21 +253,25 @@ def _attempt(
 
 
 def _compile(
-    compiler: _Compiler, sources: Sequence[Path], words: Sequence[str], arch: str
+    compiler: _Compiler, sources: Sequence[Path], words: Sequence[str], arch: str, *, keep: bool
 ) -> tuple[bytes, str, list[str] | None]:
-    """Compile and link a program. Return the executable, the warnings and the linked files.
+    """Compile and link a program. Return the executable, the warnings and some of the read files.
 
-    If the linker misses a function of a closed library, link this package's replacement, too.
+    The files are those that the linker and (if `keep`) the assembler read. If the linker misses a
+    function of a closed library, link this package's replacement, too.
     """
     # Link the program with the library that it later runs with. So if the library lacks a function,
     # the error comes now, and not when the program runs.
-    folder, logs, objects = compiler.folder, [], []
+    folder, logs, objects, read = compiler.folder, [], [], set[str]()
     link_libraries(folder)
     for number, source in enumerate(sources):
         objects.append(source)
         if source.suffix in _SOURCES:
-            objects[-1] = folder / f"{number}.o"
-            logs.append(b"".join(compiler.run([*words, "-c", "-o", f"{objects[-1]}", f"{source}"])))
+            objects[-1], rule = folder / f"{number}.o", folder / f"{number}.d"
+            own = ["-Xcompiler", f"-Xassembler,--MD,-Xassembler,{rule}"] if keep else []
+            own += ["-c", "-o", f"{objects[-1]}", f"{source}"]
+            logs.append(b"".join(compiler.run([*words, *own])))
+            read.update(program_inputs.assembled_files(rule))
     replaced: list[Path] = []
     while True:
         own = [*words, *compiler.libraries(), "-Xlinker", "--verbose", "-o", f"{folder}/program"]
@@ -279,7 +285,7 @@ def _compile(
             objects.append(folder / f"{error.file.stem}.o")
             objects[-1].write_bytes(_replacement(compiler, error.file, arch))
     text = printable(b"".join([*logs, log]).decode(errors="replace"))
-    linked = program_inputs.linked_files(os.fsdecode(printed), folder)
+    linked = program_inputs.linked_files(os.fsdecode(printed), folder, read)
     return (folder / "program").read_bytes(), text, linked
 
 

@@ -23,11 +23,11 @@ from coalesce.compile import cache, hints, pathfinder
 from coalesce.compile.device_headers.headers import PRELUDE_NAME, texts_for
 from coalesce.compile.worker import Compiler
 from coalesce.cxx.definitions import READING_OPTION
+from coalesce.cxx.file_layout import included
 
 DEFAULT_ARCH = "sm_90"
 
-# The forms of an #include: <name>, "name", or a macro that stands for one of them.
-_INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(<[^>\n]+>|\"[^\"\n]+\"|\w+)", re.MULTILINE)
+_TIMES = re.compile("__DATE__|__TIME__|__TIMESTAMP__")
 
 _remembered: dict[str, Compiled] = {}  # by cache key, the newest last
 _REMEMBERED_AT_MOST = 256
@@ -114,7 +114,11 @@ def compile_cuda(
     # The key contains the versions of the compiler and of CUDA's headers, but not the folders of
     # these headers, which differ between installations. A change of files in the user's folders
     # would not change the key. So if the source reads such files, the result is not cached.
-    reproducible = not (reads_others or any(READING_OPTION.match(each) for each in options))
+    reproducible = not (
+        reads_others
+        or any(READING_OPTION.match(each) for each in options)
+        or any(_TIMES.search(each) for each in (source, *(headers or {}).values()))
+    )
     key = cache.key_of(
         source,
         name,
@@ -217,7 +221,7 @@ def _included_files(source: str, texts: Mapping[str, str]) -> tuple[set[str], bo
     seen: set[str] = set()
     waiting = [source, texts[PRELUDE_NAME]]
     while waiting:
-        for form in _INCLUDED.findall(waiting.pop()):
+        for form in included(waiting.pop()):
             name = form.strip('<>"')
             if name in seen:
                 continue

@@ -3,7 +3,8 @@
 The sources are preprocessed, because only the preprocessor knows which files it reads: a header
 that appears earlier on the path, ``__has_include`` and variables such as ``CPATH`` change its
 output. nvcc also prints the commands that it would run, with all their options. The files that the
-linker reads are known only after linking (`linked_files`).
+assembler and the linker read are known only after they have run (`assembled_files`,
+`linked_files`).
 
 To preprocess a program for the CPU and for the GPU takes 0.05 s of CPU time, with Thrust 0.3 s.
 """
@@ -21,8 +22,7 @@ from coalesce._core import CompileError
 
 # Variables that have an effect after the preprocessor, and that nvcc does not print.
 _VARIABLES = re.compile(r"GCC_\w+|LD_\w+|COMPILER_PATH|LIBRARY_PATH|GNUTARGET|LDEMULATION")
-# A program with these words also depends on the time, or on files that the assembler reads.
-_DEPENDS_ON_MORE = (b"__DATE__", b"__TIME__", b"__TIMESTAMP__", b"incbin", b".include")
+_TIMES = (b"__DATE__", b"__TIME__", b"__TIMESTAMP__")  # a program with these depends on the time
 _MARKER = re.compile(rb'^# \d+ "((?:[^"\\\n]|\\.)+)"', re.MULTILINE)  # of a line: # 1 "file.h"
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9a-f]+")
@@ -83,19 +83,34 @@ def inputs_of(
     variables = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
     return Inputs(
         [*digests, own_files, variables, str(Path.cwd())],
-        not any(word in text for text in texts for word in _DEPENDS_ON_MORE),
+        # Clang does not say what its assembler reads.
+        not any(word in text for text in texts for word in _TIMES) and b"clang" not in commands,
         texts,
         b" --device-c " in commands,
     )
 
 
-def linked_files(printed: str, folder: Path) -> list[str] | None:
-    """Return the files that a linker read or looked for.
+def assembled_files(rule: Path) -> list[str]:
+    """Return the files that the assembler read, such as those of ``.incbin``.
+
+    `rule` is the file that GNU as writes with the option ``--MD``: ``main.o: main.s a\\ b.bin``.
+    """
+    if not rule.is_file():  # nothing was assembled
+        return []
+    text = rule.read_text(errors="surrogateescape").replace("\\\n", " ")
+    files = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
+    return [re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in files]
+
+
+def linked_files(printed: str, folder: Path, assembled: set[str]) -> list[str] | None:
+    """Return `assembled` and the files that a linker read or looked for, outside `folder`.
 
     `printed` is the output of GNU ld with the option ``--verbose``. None: another linker.
     """
     names = set(_OPENED.findall(printed))
-    return sorted(name for name in names if not name.startswith(str(folder))) if names else None
+    if not names:
+        return None
+    return sorted(name for name in names | assembled if not name.startswith(str(folder)))
 
 
 def state_of(name: str) -> list[int] | None:

@@ -23,7 +23,12 @@ _TOKEN = re.compile(
     r'|"(?:\\.|[^"\\\n])*"|(?<!\d)\'(?:\\.|[^\'\\\n])*\'',
     re.DOTALL,
 )
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_SPLICE = r"\\\r?\n"  # the end of a line that continues on the next one
+_DIRECTIVE = re.compile(
+    rf"^[^\S\n]*(?:#|%:)(?:[^\S\n]|{_SPLICE})*((?:\w|{_SPLICE})*)((?:{_SPLICE}|[^\n])*)",
+    re.MULTILINE,
+)
+_INCLUDED = re.compile(r"<[^>\n]+>|\"[^\"\n]+\"|\w+")
 # Attributes of classes and variables that the parser does not know.
 _ATTRIBUTE = re.compile(
     r"\b(?:__align__|alignas|__attribute__|__declspec)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -81,17 +86,24 @@ class Layout:
 def layout_of(text: str) -> Layout:
     """Return the directives and macros of a file with this text, without parsing the C++ code."""
     bare = _TOKEN.sub(_blank_token, text)
-    directives = [
-        # `bare` has spaces instead of string literals. Therefore the name of a header is read from
-        # `text`.
-        Directive(m[1], text[m.start(2) : m.end(2)] if m[1] == "include" else m[2], *m.span())
-        for m in _DIRECTIVE.finditer(bare)
-    ]
+    directives = []
+    for m in _DIRECTIVE.finditer(bare):
+        kind, rest = re.sub(_SPLICE, "", m[1]), m[2]
+        if kind.startswith("include"):  # `bare` has spaces instead of the name of a header
+            rest = _TOKEN.sub(_without_comment, re.sub(_SPLICE, "", text[m.start(2) : m.end(2)]))
+        directives.append(Directive(kind, rest, *m.span()))
     layout = Layout(text, bare, directives)
     for directive in directives:
         if directive.kind == "define" and (found := definition(directive.text)):
             layout.definitions.setdefault(found[0], []).append(found[1])
     return layout
+
+
+@lru_cache(maxsize=1024)
+def included(text: str) -> tuple[str, ...]:
+    """Return what a file includes, as ``<name>``, ``"name"`` or a macro."""
+    directives = [d for d in layout_of(text).directives if d.kind.startswith("include")]
+    return tuple(m[0] for d in directives if (m := _INCLUDED.search(d.text)))
 
 
 def words_of_macros(definitions: Mapping[str, Iterable[Macro]]) -> dict[str, set[str]]:
@@ -220,6 +232,10 @@ def _blank_token(match: re.Match[str]) -> str:
     # A character literal must not become empty, because C++ does not allow this. So each character
     # of the literal is replaced by a 0.
     return token[-1] + (blank[1:-1] if token[-1] == '"' else "0" * (len(token) - 2)) + token[-1]
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    return " " if match[0].startswith("/*") else match[0]
 
 
 def _erase(text: list[str], start: int, end: int) -> None:

@@ -235,7 +235,20 @@ def test_sources_that_read_files_are_not_cached(tmp_path: Path, compilations: li
 
 @pytest.mark.parametrize(
     "include",
-    ['#include "{}"', "#include <{}>", '#define TEXT "{}"\n#include TEXT', '#include "chain.h"'],
+    [
+        *(
+            '#include "{}"',
+            "#include <{}>",
+            '#define TEXT "{}"\n#include TEXT',
+            '#include "chain.h"',
+        ),
+        *('%:include "{}"', '#inc\\\nlude "{}"', '/* a\n */ # /**/ include /* b */ "{}"'),
+        *(
+            '#\vinclude\f"{}"',
+            '#include_next "{}"',
+            'int c = sizeof "/*";\n#include "{}"//*/',
+        ),
+    ],
 )
 def test_paths_of_files_are_not_cached(
     include: str, tmp_path: Path, compilations: list[str]

@@ -59,6 +59,12 @@ DEPENDS: dict[str, tuple[str, list[str], str, str]] = {
         "#define B 2",
     ),
     "incbin": (HOST + ASSEMBLES, [], "1", "2"),
+    "incbin in parts": (
+        HOST + ASSEMBLES.replace(".incbin", r'.inc" "\142in'),
+        [],
+        "1",
+        "2",
+    ),
     "assembler include": (
         HOST + ASSEMBLES.replace(".incbin", ".include"),
         [],

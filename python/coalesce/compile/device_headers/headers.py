@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coalesce.compile.device_headers import standard_library, vector_operators
+from coalesce.cxx.file_layout import included
 
 PRELUDE_NAME = "coalesce_prelude.h"
-
-INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n]+)[>\"]", re.MULTILINE)
 INCLUDE_OPTION = re.compile(r"(?:-I|--include-path=)(.+)")
 
 # The names that every kernel can use with nvcc, such as int8_t and INT_MAX. A source may define the
@@ -378,10 +377,10 @@ def replaced(
     and the text that replaces the header. `user_headers` is a dict from the names of the user's
     headers to their texts. `options` are the compiler's options, such as ``-Ifolder``.
     """
-    names = INCLUDE.findall("\n".join([source, *user_headers.values()]))
+    forms = (form for text in (source, *user_headers.values()) for form in included(text))
     return {
         name: replacement
-        for name in dict.fromkeys(name for _, name in names)
+        for name in dict.fromkeys(form[1:-1] for form in forms if form[0] in '<"')
         if (replacement := _replacement(name))
         and name not in user_headers
         and (is_for_host(name) or not any((f / name).is_file() for f in folders_of(options)))
