@@ -94,14 +94,14 @@ void is_explicit_cluster(Warp& w, const Op& op) {
 // mapa: the operand is an address of a variable in shared memory. The result is the address of the
 // same variable in the block of rank b. In PTX, the upper byte of a shared-memory address is 0 for
 // the shared memory of the block that executes the instruction. For another block of the cluster,
-// the upper byte is the rank of that block + 1.
+// the upper byte is the rank of that block + 1. No cluster has the largest rank, 254.
 template <class T>
 void map_to_rank(Warp& w, const Op& op) {
     T* d = w.lanes<T>(op.operand[0]);
     const T* a = w.lanes<const T>(op.operand[1]);
     const uint32_t* rank = w.lanes<const uint32_t>(op.operand[2]);
     set_active(d, w.mask, [=, own = w.block->rank](int i) {
-        const T tag = rank[i] == own ? 0 : T((rank[i] + 1) & 0xff) << 24;
+        const T tag = rank[i] == own ? 0 : T(std::min(rank[i], 254u) + 1) << 24;
         return (a[i] & ~(T{0xff} << 24)) | tag;
     });
 }

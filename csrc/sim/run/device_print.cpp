@@ -7,6 +7,7 @@
 #include <string>
 
 #include "errors.hpp"
+#include "printable.hpp"
 #include "sim/warp/memory.hpp"
 
 namespace coalesce::sim {
@@ -265,8 +266,9 @@ void throw_assertion(const Warp& w, const Op& op, uint64_t expression_address,
     const int lane = std::countr_zero(w.current.mask);
     const std::string expression = read_string(w, lane, expression_address).value_or("?");
     const std::string function = read_string(w, lane, function_address).value_or("?");
-    std::string message = "assertion failed: " + expression + "\n  in " + function + "\n  " +
-                          where(*w.block->program, op) + "\n  " + thread_name(w, lane);
+    std::string message = "assertion failed: " + printable(expression) + "\n  in " +
+                          printable(function) + "\n  " + where(*w.block->program, op) + "\n  " +
+                          thread_name(w, lane);
     const int others = std::popcount(w.current.mask) - 1;
     if (others > 0)
         message += " and " + std::to_string(others) +

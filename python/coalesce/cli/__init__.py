@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import coalesce
+from coalesce._core import printable
 from coalesce.cli import parser
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"coalesce: not enough memory: {error}", file=sys.stderr)
         return 1
     except (ValueError, TypeError, OSError, ImportError, coalesce.CoalesceError) as error:
-        print(f"coalesce: {error}", file=sys.stderr)
+        print(printable(f"coalesce: {error}"), file=sys.stderr)
         return 1
 
 

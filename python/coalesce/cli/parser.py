@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NoReturn
 
 import coalesce
+from coalesce._core import printable
 
 SIMULATED = "sim, sim:a100, ..."
 OPERATION_ARGUMENT = "an argument of the operation, for example tile=16"
@@ -76,7 +77,12 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-class _Program(argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
+class _Program(_Parser):
     """A parser whose error for an unknown word says how to write the program's arguments."""
 
     def error(self, message: str) -> NoReturn:
@@ -155,7 +161,7 @@ def _wanted(text: str) -> tuple[str, ...]:
 
 def build() -> argparse.ArgumentParser:
     """Return the parser of all commands. It stores the command's name in `options.command`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="coalesce",
         description="Run CUDA kernels on a GPU or on a simulator, and count what their memory "
         "accesses cost.",

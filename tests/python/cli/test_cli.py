@@ -1,5 +1,6 @@
 """The command line: its output, also when piped, and its error messages."""
 
+import contextlib
 import io
 import json
 import re
@@ -31,6 +32,28 @@ def test_version_of_the_installed_command():
         [sys.executable, "-m", "coalesce", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"coalesce {coalesce.__version__}\n"
+
+
+ODD = "\x1b[31m\x9b1m\u202e\u2066\x07"  # characters that change what a terminal shows of the rest
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["run", f"none{ODD}.cu"], ["exec", f"none{ODD}"], ["bench", f"mat{ODD}"], [f"--{ODD}"]),
+        *(["run", "a.cu", f"--{ODD}"], ["run", "a.cu", "k", "--grid", f"1{ODD}"], [ODD]),
+        ["run", "a.cu", "k", "--grid", "1", "--block", "1", "0"],
+    ],
+)
+def test_messages_change_no_other_text(capsys, tmp_path, monkeypatch, words):
+    kernel = "__global__ void k(int x) { assert(x && " + f'"{ODD}"' + "); }"
+    (tmp_path / "a.cu").write_text(f"#include <cassert>\n{kernel}\n")
+    monkeypatch.chdir(tmp_path)
+    with contextlib.suppress(SystemExit):
+        assert cli.main(words) == 1
+    out, err = capsys.readouterr()
+    assert err
+    assert not {c for c in out + err if c in ODD and not c.isprintable()}
 
 
 def test_demo_checks_every_variant(capsys, device):

@@ -246,7 +246,7 @@ def test_sources_that_read_files_are_not_cached(tmp_path: Path, compilations: li
         *(
             '#\vinclude\f"{}"',
             '#include_next "{}"',
-            'int c = sizeof "/*";\n#include "{}"//*/',
+            'constexpr int c = sizeof "/*";\n#include "{}"//*/',
         ),
     ],
 )
