@@ -9,7 +9,8 @@ several strides, offsets and widths. The script takes a minute or two on a large
 script writes the file.
 
 The lessons also show counters of Nsight Compute. The script copies them from the recording in
-tests/data. With ``--counters``, it does nothing else.
+tests/data, and the ladder of lesson 10 from docs/measured. With ``--counters``, it does nothing
+else.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cost_model
 from gpu import need_gpu
 
 import coalesce
@@ -30,6 +32,7 @@ from coalesce.lessons import _measure, _recording
 from coalesce.plots import Sweep
 
 OUT = Path(__file__).parents[1] / "python" / "coalesce" / "lessons" / "h200.json"
+LADDER = Path(__file__).parents[1] / "docs" / "measured" / "ladder.json"
 COUNTERS = Path(__file__).parents[1] / "tests" / "data" / "models_h200.json"
 SHOWN = (
     "dram__bytes_read.sum",
@@ -94,11 +97,12 @@ def main() -> None:
     """Measure and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--counters", action="store_true", help="only copy the counters")
+    parser.add_argument("--counters", action="store_true", help="only copy counters and ladder")
     options = parser.parse_args()
     if options.counters:
         known = json.loads(options.out.read_text(encoding="utf-8"))
-        options.out.write_text(_text(known | {"counters": counters()}), encoding="utf-8")
+        copied = {"counters": counters(), "ladder": ladder()}
+        options.out.write_text(_text(known | copied), encoding="utf-8")
         return
     status = need_gpu()
     gpu = coalesce.devices()[0]
@@ -125,6 +129,7 @@ def main() -> None:
         "times": times,
         "sweeps": sweeps,
         "counters": counters(),
+        "ladder": ladder(),
     }
     options.out.write_text(_text(results), encoding="utf-8")
     print(f"{options.out}: {len(times)} times in {time.monotonic() - started:.0f} s")
@@ -144,6 +149,47 @@ def counters() -> list[dict[str, Any]]:
                 row = {"operation": operation, "variant": launch["kernel"], "n": n}
                 rows.append(row | {"counters": {name: values[name] for name in metrics}})
     return rows
+
+
+def ladder() -> dict[str, Any]:
+    """Return what lesson 10 shows of the recorded ladder, and the main loops of two kernels."""
+    recorded = json.loads(LADDER.read_text(encoding="utf-8"))
+    loops = {}
+    for variant in ("tma", "tensor_map"):
+        listing = cost_model.compiled(coalesce.source("matmul", variant), arch="sm_90a")
+        loop = cost_model.loop_cost(cost_model.main_loop(listing))
+        loops[variant] = {
+            "ffmas": loop.ffmas,
+            "instructions": loop.instructions,
+            "cycles": loop.cycles,
+        }
+    return {
+        "gpu": recorded["gpu"]["name"],
+        "driver": recorded["gpu"]["driver_version"],
+        **{name: recorded[name] for name in ("date", "nvrtc", "cublas")},
+        "compiler": cost_model.compiler(),
+        "loops": loops,
+        "shapes": [_product(benchmark) for benchmark in recorded["shapes"]],
+        "tensor_cores": [_product(benchmark) for benchmark in recorded["tensor_cores"]],
+    }
+
+
+def _product(benchmark: dict[str, Any]) -> dict[str, Any]:
+    """Return the shape M, N, K of a recorded product, and the times and errors of its kernels."""
+    a, b = (array["shape"] for array in benchmark["arrays"])
+    return {
+        "shape": [a[0], b[1], a[1]],
+        "dtype": benchmark["arrays"][0]["dtype"],
+        "out": benchmark["options"].get("out"),
+        "rungs": {
+            row["variant"]: {
+                "ms": row["timing"]["kernel_ms"],
+                "tflops": row["timing"]["gflops"] / 1000,
+                "norm": row["norm_error"],
+            }
+            for row in benchmark["rows"]
+        },
+    }
 
 
 def _text(results: dict[str, Any]) -> str:

@@ -13,14 +13,11 @@
 # What does the library do that we do not? This lesson is optional. Its kernels use units that only GPUs of compute
 # capability 9.0 have.
 #
-# **Time:** 50 minutes. **You need:** [lesson 7](07_registers_and_pipelines.ipynb), and a checkout of the repository, from which
-# this lesson reads recordings. You do not need a GPU. The [glossary](glossary.md) explains the terms.
+# **Time:** 50 minutes. **You need:** [lesson 7](07_registers_and_pipelines.ipynb). You do not need a GPU. The [glossary](glossary.md)
+# explains the terms.
 
 # %%
-import json
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -29,28 +26,8 @@ from coalesce import lessons, plots
 
 # %matplotlib inline
 
-ladder = json.loads(Path("../docs/measured/ladder.json").read_text(encoding="utf-8"))
-
-
-def shape_of(benchmark):
-    """M, N and K of a recorded product."""
-    a, b = (array["shape"] for array in benchmark["arrays"])
-    return a[0], b[1], a[1]
-
-
-def rungs_of(benchmark):
-    """The times and the errors that `coalesce.benchmark` recorded."""
-    return {
-        row["variant"]: {
-            "ms": row["timing"]["kernel_ms"],
-            "tflops": row["timing"]["gflops"] / 1000,
-            "norm": row["norm_error"],
-        }
-        for row in benchmark["rows"]
-    }
-
-
-by_shape = {shape_of(recorded): rungs_of(recorded) for recorded in ladder["shapes"]}
+ladder = lessons.recording().ladder
+by_shape = {tuple(product["shape"]): product["rungs"] for product in ladder["shapes"]}
 speeds = by_shape[4096, 4096, 4096]
 
 
@@ -69,7 +46,7 @@ lessons.Table(
         [rung.replace("cublas", "cuBLAS"), f"{tflops(rung):.2f}", f"{gain(rung, 'cublas'):.1%}"]
         for rung in ("tiled", "pipelined", "cublas")
     ],
-    f"{ladder['gpu']['name']}, recorded {ladder['date']}: products of 4096 x 4096 float32",
+    f"{ladder['gpu']}, recorded {ladder['date']}: products of 4096 x 4096 float32",
 )
 
 # %% [markdown]
@@ -141,30 +118,21 @@ lessons.predict(
 # scheduler needs to issue them. Like shared memory, registers have banks: a multiply-add that needs two words from the
 # same bank takes two cycles. The computed cycles include these conflicts.
 
+
 # %% tags=["hide-input"]
-sys.path.append("../benchmarks")
-import cost_model
-
-
-@cache
-def main_loop(rung):
-    listing = cost_model.compiled(coalesce.source("matmul", rung), arch="sm_90a")
-    return cost_model.loop_cost(cost_model.main_loop(listing))
-
-
 def loops(*rungs):
     columns = {}
     for rung in rungs:
-        loop = main_loop(rung)
+        loop = ladder["loops"][rung]
         columns[rung] = {
-            "multiply-adds": str(loop.ffmas),
-            "instructions": str(loop.instructions),
-            "per multiply-add": f"{loop.instructions / loop.ffmas:.3f}",
-            "cycles of a scheduler": str(loop.cycles),
-            "ceiling, TFLOP/s": f"{PEAK * loop.efficiency:.1f}",
+            "multiply-adds": str(loop["ffmas"]),
+            "instructions": str(loop["instructions"]),
+            "per multiply-add": f"{loop['instructions'] / loop['ffmas']:.3f}",
+            "cycles of a scheduler": str(loop["cycles"]),
+            "ceiling, TFLOP/s": f"{PEAK * loop['ffmas'] / loop['cycles']:.1f}",
             "recorded, TFLOP/s": f"{tflops(rung):.2f}",
         }
-    return compared(columns, f"Main loops, machine code of {cost_model.compiler()}")
+    return compared(columns, f"Main loops, machine code of {ladder['compiler']}")
 
 
 # %%
@@ -217,7 +185,7 @@ loops("tma", "tensor_map")
 bars = {rung: tflops(rung) for rung in ("tiled", "blocktiled_2d", "pipelined", "tma", "tensor_map")}
 ax = plots.bars(
     bars | {"cuBLAS": tflops("cublas")},
-    label=f"TFLOP/s at 4096, {ladder['gpu']['name']} (the peak is {PEAK:.1f})",
+    label=f"TFLOP/s at 4096, {ladder['gpu']} (the peak is {PEAK:.1f})",
     highlight=["cuBLAS"],
     format="{:.1f}",
     theme="transparent",
@@ -337,13 +305,13 @@ lessons.predict(
 
 # %% tags=["hide-input"]
 tensor = {}
-for recorded in ladder["tensor_cores"]:
-    (rung, own), (library, theirs) = rungs_of(recorded).items()
-    of = "tf32" if library == "cublas_tf32" else recorded["arrays"][0]["dtype"]
-    out = recorded["options"].get("out")
-    rung += f", {out} result" if out else ""
-    of += " result" if out else ""
-    tensor[rung, shape_of(recorded)[0]] = {rung: own, f"cublas {of}": theirs}
+for product in ladder["tensor_cores"]:
+    (rung, own), (library, theirs) = product["rungs"].items()
+    of = "tf32" if library == "cublas_tf32" else product["dtype"]
+    if product["out"]:
+        rung += f", {product['out']} result"
+        of += " result"
+    tensor[rung, product["shape"][0]] = {rung: own, f"cublas {of}": theirs}
 
 
 def of_tensor_cores(size=4096):
@@ -404,7 +372,7 @@ for (rung, size), rungs in tensor.items():
 # %%
 cublas = f"{ladder['cublas'] // 10000}.{ladder['cublas'] // 100 % 100}"
 print(
-    f"{ladder['gpu']['name']}, driver {ladder['gpu']['driver_version']}, NVRTC {ladder['nvrtc']}, cuBLAS {cublas}, {ladder['date']}"
+    f"{ladder['gpu']}, driver {ladder['driver']}, NVRTC {ladder['nvrtc']}, cuBLAS {cublas}, {ladder['date']}"
 )
 
 # %% [markdown]

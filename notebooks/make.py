@@ -13,8 +13,10 @@ task, the kernel to start from, and the check.
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 import jupytext
@@ -24,14 +26,35 @@ from nbclient import NotebookClient
 HERE = Path(__file__).parent
 
 EXERCISE = re.compile(r'lessons\.exercise\("(\w+)"\)')
-# The first code cell of each lesson, which the site hides.
-INSTALL = """\
-import importlib.util
-import subprocess
-import sys
+# The page of the repository on GitHub, from [project.urls] in pyproject.toml. Empty: it has none yet.
+ADDRESS = dict(
+    entry.split(", ", 1)
+    for entry in importlib.metadata.metadata("coalesce-gpu").get_all("Project-URL", [])
+).get("Repository", "")
 
-if importlib.util.find_spec("coalesce") is None:  # install it from this checkout
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "..[notebooks]"], check=True)"""
+
+def install(address: str) -> str:
+    """Return the first code cell of each lesson, one line, which the site hides.
+
+    Where the package is missing, as on Colab, the line installs it.
+    """
+    source = f"'coalesce-gpu[plots] @ git+{address}'" if address else "..[plots]"
+    return (
+        'import importlib.util; importlib.util.find_spec("coalesce") or '
+        f'get_ipython().run_line_magic("pip", "install -q {source}")'
+    )
+
+
+def badges(address: str, lesson: str) -> str:
+    """Return the links that open a lesson on Colab and on Binder."""
+    place = address.removeprefix("https://github.com/").removesuffix(".git")
+    colab, binder = "https://colab.research.google.com", "https://mybinder.org"
+    return (
+        f"[![Open in Colab]({colab}/assets/colab-badge.svg)]"
+        f"({colab}/github/{place}/blob/main/notebooks/{lesson}.ipynb) "
+        f"[![Open on Binder]({binder}/badge_logo.svg)]"
+        f"({binder}/v2/gh/{place}/main?labpath=notebooks%2F{lesson}.ipynb)"
+    )
 
 
 def lessons() -> list[Path]:
@@ -41,7 +64,7 @@ def lessons() -> list[Path]:
     return [*sorted(HERE.glob(numbered)), page]
 
 
-def read(lesson: Path) -> nbformat.NotebookNode:
+def read(lesson: Path, address: str = ADDRESS) -> nbformat.NotebookNode:
     """Return a lesson's text as a notebook that has not run."""
     notebook = jupytext.read(lesson)
     for cell in notebook.cells:
@@ -51,9 +74,12 @@ def read(lesson: Path) -> nbformat.NotebookNode:
             cell["source"] = "\n".join([head, *bare])
     if lesson.parent == HERE:
         first = next(n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code")
-        install = nbformat.v4.new_code_cell(INSTALL)
-        install.metadata["tags"] = ["install", "remove-cell"]
-        notebook.cells.insert(first, install)
+        if address:
+            title, _, rest = notebook.cells[0].source.partition("\n")
+            notebook.cells[0]["source"] = f"{title}\n\n{badges(address, lesson.stem)}\n{rest}"
+        cell = nbformat.v4.new_code_cell(install(address))
+        cell.metadata["tags"] = ["install", "remove-cell"]
+        notebook.cells.insert(first, cell)
         notebook.cells = [one for cell in notebook.cells for one in _exercise_cells(cell)]
     return notebook
 
@@ -77,7 +103,7 @@ def _exercise_cells(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 
 
 def run(lesson: Path) -> nbformat.NotebookNode:
-    """Execute a lesson's text and return it as a notebook with outputs."""
+    """Execute a lesson's text, in an empty folder, and return it as a notebook with outputs."""
     notebook = read(lesson)
     notebook.metadata["kernelspec"] = {
         "name": "python3",
@@ -86,12 +112,9 @@ def run(lesson: Path) -> nbformat.NotebookNode:
     }
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"  # the same in every run, so that differences are few
-    NotebookClient(
-        notebook,
-        timeout=600,
-        coalesce_streams=True,
-        resources={"metadata": {"path": lesson.parent}},
-    ).execute()
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=600, coalesce_streams=True, resources=resources).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # when each cell ran
         if cell.cell_type == "code":

@@ -918,7 +918,7 @@ _LESSON_10 = {
         },
     ),
     "behind cuBLAS": Answer(
-        "In none of them. The fastest rung is 1.03 to 1.59 times as fast as cuBLAS.",
+        "In none of them. The fastest rung is 1.03 to 1.54 times as fast as cuBLAS.",
         {
             1: "An earlier version of `split_k` was slower than cuBLAS for one shape. The present "
             "version is faster.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class Recording:
         The date as ``"year-month-day"``.
     command : str
         The command that measured the times.
+    ladder : mapping
+        What lesson 10 shows of another recording: products of many shapes, beside cuBLAS.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Recording:
     coalesce: str
     date: str
     command: str
+    ladder: Mapping[str, Any] = field(default_factory=dict)
     _times: tuple[Mapping[str, Any], ...] = ()
     _sweeps: tuple[Mapping[str, Any], ...] = ()
     _counters: tuple[Mapping[str, Any], ...] = ()

@@ -147,6 +147,23 @@ def test_assignments_for_nbgrader(tmp_path: Path) -> None:
     assert lessons.exercise("gram").check(graded["gram"])
 
 
+def test_one_click() -> None:
+    """With the address of a repository, lessons have links to Colab and Binder, and install it."""
+    lesson = NOTEBOOKS / "01_one_warp_one_load.py"
+    path = "notebooks/01_one_warp_one_load.ipynb"
+    title, install = make.read(lesson, "https://github.com/someone/some.repo.git").cells[:2]
+    for target in (
+        f"https://colab.research.google.com/github/someone/some.repo/blob/main/{path}",
+        f"https://mybinder.org/v2/gh/someone/some.repo/main?labpath={path.replace('/', '%2F')}",
+    ):
+        assert f"]({target})" in title.source
+    assert title.source.startswith("# 1.")
+    assert len(install.source.splitlines()) == 1
+    assert "'coalesce-gpu[plots] @ git+https://github.com/someone/some.repo.git'" in install.source
+    requirements = (NOTEBOOKS.parent / ".binder" / "requirements.txt").read_text(encoding="utf-8")
+    assert requirements == ".[plots]\n"
+
+
 @pytest.mark.skipif(shutil.which("nbgrader") is None, reason="needs nbgrader")
 def test_nbgrader_grades_the_assignments(tmp_path: Path) -> None:
     """The solutions of lesson 1 get every point, and the starting points get none."""
