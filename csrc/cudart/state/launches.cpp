@@ -287,6 +287,37 @@ void run_plainly(const KernelWork& w, ModuleRecord& module) {
     });
 }
 
+// An argument whose elements were set byte by byte to a small number, as in
+// cudaMemset(x, 1, n * sizeof(float)). Each element is then 0x01010101.
+struct FilledArgument {
+    uint64_t address;
+    void* caller;  // the return address of cudaMemset()
+    std::string mistake;
+};
+
+std::vector<FilledArgument> filled_arguments(const KernelWork& w) {
+    constexpr std::byte largest{9};  // larger bytes may be meant: 0x7f makes large numbers
+    std::vector<FilledArgument> found;
+    each_pointer(w, [&](const DeclaredParameter& p, uint64_t address) {
+        const Allocation* const a = runtime().memory.find(address);
+        const std::byte value = a ? a->filled.value : std::byte{};
+        if (value == std::byte{} || value > largest || p.item_bytes < 2) return;
+        if (p.item_bytes > sizeof(uint64_t) || a->end() - address < p.item_bytes) return;
+        const std::byte* const element = a->host + (address - a->address);
+        if (std::any_of(element, element + p.item_bytes, [&](std::byte b) { return b != value; }))
+            return;
+        std::string bytes;
+        for (uint32_t i = 0; i < p.item_bytes; ++i) bytes += "0" + std::to_string(int(value));
+        found.push_back(
+            {address, a->filled.caller,
+             "cudaMemset() sets bytes, not elements: each " + p.type + " of `" + p.name +
+                 "` became 0x" + bytes + ", not " + std::to_string(int(value)) +
+                 ", and the kernel `" + w.function->name +
+                 "` reads it. Set the elements in a kernel, or copy them from the host"});
+    });
+    return found;
+}
+
 // Returns which bytes the kernel accessed.
 analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
     analysis::Touched touched;
@@ -302,6 +333,7 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
         if (p.restricted) request.check->restricted.emplace(uint32_t(i), p.name);
     }
     analysis::prepare(program, request);
+    const std::vector<FilledArgument> filled = filled_arguments(w);
     PrintCollector prints(request.launch);
     run(w, [&] {
         auto result =
@@ -313,6 +345,13 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
         rt.report.add(*w.function, *result.checked, program);
         if (result.checked->fault) rt.fault = error_of(*result.checked->fault);
         touched = std::move(result.checked->touched);
+        for (const FilledArgument& a : filled) {
+            const auto reads = [&](const auto& range) {
+                return range.first <= a.address && a.address < range.second;
+            };
+            if (std::ranges::any_of(touched.read, reads))
+                rt.report.add_mistake("wrong fill", a.mistake, a.caller);
+        }
     });
     return touched;
 }

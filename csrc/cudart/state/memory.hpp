@@ -59,6 +59,11 @@ struct Allocation {
     void* caller = nullptr;
     // The name of the variable. For other allocations, it is made from the function and the number.
     std::string name;
+    // The last cudaMemset() of the allocation: the byte that it set, and its return address.
+    struct Fill {
+        std::byte value{};
+        void* caller = nullptr;
+    } filled = {};
     // In a checked run, whether each byte is undefined. Null means that all bytes are defined.
     std::unique_ptr<bool[]> undefined;
     [[nodiscard]] uint64_t end() const { return address + bytes; }

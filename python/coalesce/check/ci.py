@@ -23,6 +23,7 @@ HOST = (
     "unchecked error",
     "uninitialized copy",
     "wrong call",
+    "wrong fill",
 )
 
 

@@ -75,6 +75,9 @@ HEAD = r"""
 #define OK(call) do { cudaError_t e_ = call; if (e_ != cudaSuccess) \
     { printf("%s: %s\n", #call, cudaGetErrorName(e_)); exit(9); } } while (0)
 __global__ void set(int *p, long i) { p[i] = 1; }
+template <class T> __global__ void twice(const T *x, int *y) {
+    y[threadIdx.x] = int(2 * x[threadIdx.x]);
+}
 """
 
 WORDS = """
@@ -305,6 +308,11 @@ HOST_MISTAKES = {
         "missing wait",
         "reads byte 0",
     ),
+    "bytes set for elements": (
+        "OK(cudaMemset(d, 1, 256)); twice<<<1, 32>>>((float *)d, e);",
+        "wrong fill",
+        "each float32 of `x` became 0x01010101, not 1",
+    ),
 }
 NO_HOST_MISTAKES = [
     "OK(cudaMemset(d, 0, 256)); OK(cudaMemcpy(l, d, 256, cudaMemcpyDeviceToHost));",
@@ -320,6 +328,15 @@ NO_HOST_MISTAKES = [
     (
         "OK(cudaMemcpyAsync(d, h, 256, cudaMemcpyHostToDevice, s)); OK(cudaStreamSynchronize(s));"
         "((volatile int *)h)[0] = 9;"
+    ),
+    "OK(cudaMemset(d, 1, 256)); twice<<<1, 32>>>((char *)d, e);",
+    "OK(cudaMemset(d, 0, 256)); twice<<<1, 32>>>(d, e);",
+    "OK(cudaMemset(d, 0x7f, 256)); twice<<<1, 32>>>(d, e);",  # a large number
+    "OK(cudaMemset(d, 1, 256)); set<<<1, 1>>>(d, 0);",  # it is not read
+    "OK(cudaMemset(d, 1, 256)); OK(cudaMemset(d, 0, 256)); twice<<<1, 32>>>(d, e);",
+    (
+        "OK(cudaMemset(d, 1, 256)); OK(cudaMemcpy(d, h, 256, cudaMemcpyHostToDevice));"
+        "twice<<<1, 32>>>(d, e);"
     ),
 ]
 
