@@ -279,12 +279,18 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
         details.push_back(
             "`volatile` only keeps the compiler from removing accesses: order them, or make both "
             "accesses atomic");
+    } else if (copying && was.traits.bulk) {
+        details.push_back(
+            "the copy may not be complete: wait for its mbarrier first (mbarrier.try_wait)");
+    } else if (copying && then.extra & Cell::copying) {
+        details.push_back(
+            "the copy may not be complete: wait for it first (__pipeline_wait_prior, "
+            "cp.async.wait_group), then call __syncthreads()");
     } else if (copying) {
         details.push_back(
-            was.traits.bulk
-                ? "the copy may not be complete: wait for its mbarrier first (mbarrier.try_wait)"
-                : "the copy may not be complete: wait for it first "
-                  "(__pipeline_wait_prior, cp.async.wait_group), then call __syncthreads()");
+            "the thread has waited for its copy, but no __syncthreads() is between the two "
+            "accesses: if the copy comes first, put it after the wait; if the copy overwrites an "
+            "element that was still to be accessed, put it before the copy");
     } else if (!here) {
         const bool scopes = was.traits.strong && at.instruction.traits.strong;
         const bool mixed = was.traits.atomic != at.instruction.traits.atomic;

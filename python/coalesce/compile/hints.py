@@ -18,6 +18,9 @@ RUNTIME_IN_A_KERNEL = (
     "supported. Only host code can call it. Create arrays in Python, and launch from "
     "Python: kernel[grid, block](arguments). In a kernel, malloc() allocates memory."
 )
+# The largest shared memory of a block, in bytes, for any GPU that NVRTC compiles for (CUDA C++
+# Programming Guide, "Technical Specifications per Compute Capability").
+_MOST_SHARED = 227 * 1024
 _OPENCL = re.compile(r"\b__kernel\b|\bget_(?:global|local)_id\b")
 _HOST_CLASSES = re.compile(
     r'"std" has no member "(vector|string|map|unordered_map|set|list|deque|cout|cerr|endl|thread'
@@ -191,10 +194,16 @@ def _shared_memory(log: str) -> Iterator[str]:
     for name, used, most in re.findall(
         r"Entry function '(\w+)' uses too much shared data \((0x\w+) bytes, (0x\w+) max\)", log
     ):
+        advice = (
+            "For more, declare the array as extern __shared__, and pass its size as shared_bytes "
+            "of the launch."
+            if int(used, 16) <= _MOST_SHARED
+            else f"Even with extern __shared__, a block has at most {_MOST_SHARED}, on compute "
+            "capability 9.0. Use smaller arrays, or global memory."
+        )
         yield (
             f"{plain_name(name)} has {int(used, 16)} bytes of static shared memory; at most "
-            f"{int(most, 16)} bytes are allowed. For more, declare the array as extern __shared__, "
-            "and pass its size as shared_bytes of the launch."
+            f"{int(most, 16)} bytes are allowed. {advice}"
         )
 
 

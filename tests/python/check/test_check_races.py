@@ -584,6 +584,19 @@ def test_the_report_of_a_race():
     assert "no __syncthreads() is between the two accesses" in race.details
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("a copy that nobody waits for", "the copy may not be complete: wait for it first"),
+        ("a copy that only its own thread waited for", "no __syncthreads() is between the two"),
+        ("a copy into a buffer that is still read", "put it before the copy"),
+    ],
+)
+def test_the_advice_for_an_asynchronous_copy(name, advice):
+    findings = check(filled(name, corrected=False), *PLANTED[name][2]())
+    assert all(any(advice in d for d in finding.details) for finding in findings), str(findings)
+
+
 @pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 64), (2, 1)])
 def test_a_race_of_updates_needs_an_atomic(grid, block):
     source = "__global__ void k(int *h, const int *x) { h[x[threadIdx.x] & 1]++; }"

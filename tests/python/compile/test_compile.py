@@ -100,7 +100,12 @@ def test_an_error_is_the_compilers_log_with_the_line() -> None:
         (
             "__global__ void k(int i) { __shared__ volatile int s[20000]; s[i] = 1; }",
             [],
-            "k has 80000 bytes of static shared memory; at most 49152 bytes are allowed",
+            "k has 80000 bytes of static shared memory; at most 49152 bytes are allowed. For more",
+        ),
+        (
+            "__global__ void k(int i) { __shared__ volatile int s[1 << 16]; s[i] = 1; }",
+            [],
+            "Even with extern __shared__, a block has at most 232448",
         ),
         (
             "__constant__ float a[16384], b[2]; __global__ void k(float *x) { *x = a[int(*b)]; }",
