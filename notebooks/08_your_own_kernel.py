@@ -49,8 +49,10 @@ lessons.predict(
     "three colours",
     "How many sectors does one load of one warp touch?",
     guess=...,
-    measured=lambda: to_grey.profile(n // 256, 256, pixels, grey, n).sectors_per_request["load"],
-    show=lambda: to_grey.profile(n // 256, 256, pixels, grey, n),
+    measured=lambda: to_grey.profile((n + 255) // 256, 256, pixels, grey, n).sectors_per_request[
+        "load"
+    ],
+    show=lambda: to_grey.profile((n + 255) // 256, 256, pixels, grey, n),
 )
 
 # %% [markdown]
@@ -114,7 +116,7 @@ lessons.predict(
 # its message shows the source line, and one of the warps that executed this line. In a test, pytest shows this message.
 
 # %% tags=["counts"]
-p = to_grey.profile(n // 256, 256, pixels, grey, n)
+p = to_grey.profile((n + 255) // 256, 256, pixels, grey, n)
 p.assert_sectors_per_request(store=4)  # passes
 try:
     p.assert_sectors_per_request(load=4)

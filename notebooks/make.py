@@ -36,12 +36,13 @@ ADDRESS = dict(
 def install(address: str) -> str:
     """Return the first code cell of each lesson, one line, which the site hides.
 
-    Where the package is missing, as on Colab, the line installs it.
+    Where the package is missing, as on Colab, the line installs it. The last character keeps IPython
+    from showing the value.
     """
     source = f"'coalesce-gpu[plots] @ git+{address}'" if address else "..[plots]"
     return (
         'import importlib.util; importlib.util.find_spec("coalesce") or '
-        f'get_ipython().run_line_magic("pip", "install -q {source}")'
+        f'get_ipython().run_line_magic("pip", "install -q {source}");'
     )
 
 

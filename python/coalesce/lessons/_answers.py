@@ -948,6 +948,64 @@ _LESSON_10 = {
     ),
 }
 
+_LESSON_11 = {
+    "local memory": Answer(
+        "For each ballot, a warp loads the counts, adds 1 and stores them: 16 loads. The search "
+        "for the largest count loads three more. In registers, all this would cost no request.",
+        {
+            0: "The compiler cannot keep the array in registers, because it does not know the "
+            "indices.",
+            4: "That is the number of elements of the array. Each of the 16 ballots accesses one.",
+            16: "These are the loads of the count that grows. The search for the largest count "
+            "loads, too.",
+        },
+    ),
+    "constant words": Answer(
+        "Four neighbouring lanes read the same word, so a warp reads 32 / 4 = 8 different words. "
+        "The cache delivers one after the other; all lanes that want a word get it together.",
+        {
+            1: "That holds if all lanes read the same word.",
+            4: "Four lanes share a word. How many such groups has a warp?",
+            32: "Lanes that want the same word get it together.",
+        },
+    ),
+    "blocks of 48 KiB": Answer(
+        "Each block takes 49 KiB, and 228 / 49 is 4.65. A block is on a multiprocessor as a whole "
+        "or not at all, so 4 blocks fit: 32 of 64 warps. An occupancy of 50 % is often enough.",
+        {
+            8: "The warps would allow 8 blocks: 64 / 8. The shared memory allows fewer.",
+            5: "A block cannot be there in part: round down.",
+            32: "This is the limit for small blocks.",
+        },
+    ),
+    "waves": Answer(
+        "4 blocks on each of 132 multiprocessors are 528 blocks at a time. Two waves have 1,056 "
+        "blocks. The other 44 blocks are a third wave.",
+        {
+            2: "Two waves have 1,056 blocks. Who computes the other 44?",
+            275: "You divided by the 4 blocks of one multiprocessor. There are 132.",
+            9: "You divided by 132, one block for each multiprocessor.",
+        },
+    ),
+    "coarse loads": Answer(
+        "A thread loads `own` once, and `x[row]` for each of its 4 elements: 5 loads for 4 stores. "
+        "With more elements per thread, the number approaches 1.",
+        {
+            2: "`own` is loaded once, before the loop.",
+            0.25: "`x[row]` is another element in each iteration.",
+            1: "The load of `own` is the fifth one.",
+        },
+    ),
+    "too coarse": Answer(
+        "A block of `blocktiled_2d` computes 128 x 128 elements. At 512, there are only 16 such "
+        "blocks for 132 multiprocessors, so most of the GPU does nothing. At 4096 there are 1,024.",
+        {
+            0.54: "At 4096 there are enough blocks. How many are there at 512?",
+            1: "Count the blocks of both kernels.",
+        },
+    ),
+}
+
 ANSWERS: dict[str, Answer] = {
     **_LESSON_0,
     **_LESSON_1,
@@ -960,4 +1018,5 @@ ANSWERS: dict[str, Answer] = {
     **_LESSON_8,
     **_LESSON_9,
     **_LESSON_10,
+    **_LESSON_11,
 }

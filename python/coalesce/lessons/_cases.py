@@ -281,6 +281,21 @@ def _smooth(even: bool) -> Case:
     return Case(_ceil(n, 256), 256, (x, out, n), out, expected)
 
 
+def _distances(even: bool) -> Case:
+    n = 128 if even else 100
+    x, y, out = random(n), random(n)[::-1].copy(), _empty(n, n)
+    expected = abs(x[:, None] - y)
+    return Case((_ceil(n, 32), _ceil(n, 64)), (32, 8), (x, y, out, n), out, expected)
+
+
+def _votes(even: bool) -> Case:
+    n = 8192 if even else 1000
+    ballots, winner = (4 * random(16, n)).astype(np.int32), np.full(n, -1, np.int32)
+    counts = (ballots == np.arange(4)[:, None, None]).sum(axis=1)
+    expected = counts.argmax(axis=0).astype(np.int32)  # of several, the first
+    return Case(_ceil(n, 256), 256, (ballots, winner, n), winner, expected, 16 * n)
+
+
 def _exercise(
     lesson: int,
     make: Callable[[bool], Case],
@@ -662,5 +677,27 @@ _EXERCISES: tuple[Exercise, ...] = (
         "How many atomics of global memory does each element cost?",
         "Count in 64 integers of shared memory. Set them to 0, wait, count, wait, and add "
         "them to counts.",
+    ),
+    _exercise(
+        11,
+        _distances,
+        "writes a table of distances: out[row, col] = |x[row] - y[col]|.",
+        "blocks of 32 x 8 threads, each block 32 columns and 64 rows",
+        (demand.loads_per_store(1.25), *demand.GOOD),
+        "Which of the two loaded elements is the same for all 8 elements of a thread?",
+        "Load y[col] once, before the loop. Does the compiler know that a store to out does not "
+        "change y?",
+    ),
+    _exercise(
+        11,
+        _votes,
+        "finds for each column which of the numbers 0 to 3 is most frequent in its 16 rows (of "
+        "several, the smallest).",
+        "one thread per column, blocks of 256",
+        (demand.NO_LOCAL_MEMORY, *demand.GOOD, *demand.ONCE),
+        "Which indices of `count` are known only at run time? There are two of them.",
+        "Let the compiler know the index: for each k from 0 to 3, add 1 to count[k] if the ballot "
+        "is k.",
+        "For the most frequent number, keep the largest count in a variable of its own.",
     ),
 )

@@ -218,6 +218,30 @@ def no_padding(most: int) -> Demand:
     return Demand(f"shared memory of at most {most:,} bytes", judge)
 
 
+def loads_per_store(most: float) -> Demand:
+    """Return a demand: for each store to global memory, there are at most `most` loads."""
+
+    def judge(run: Run) -> None:
+        loads, stores = (_global(run.profile, kind) for kind in ("load", "store"))
+        each = sum(a.requests for a in loads) / max(1, sum(a.requests for a in stores))
+        if each > most:
+            lines = [f"  {a.place}: {a.name}, {a.requests:,} requests" for a in loads]
+            message = f"there are {each:.3g} load requests per store; at most {most:g} are allowed"
+            advice = "    Which of these elements does a thread load again and again?"
+            raise AssertionError("\n".join([message, *lines, advice]))
+
+    return Demand(f"at most {most:g} load requests per store request", judge)
+
+
+def _no_local_memory(run: Run) -> None:
+    local = [a for a in run.profile.accesses() if a.space == "local"]
+    if local:
+        lines = [f"  {a.place}: {a.name}, {a.requests:,} requests" for a in local]
+        message = "the kernel uses local memory, which is a part of DRAM"
+        advice = "    An array stays in registers if the compiler knows all its indices."
+        raise AssertionError("\n".join([message, *lines, advice]))
+
+
 def metric(name: str, most: float) -> Demand:
     """Return a demand: a metric of Nsight Compute, such as smsp__inst_executed.sum, is small."""
 
@@ -231,6 +255,7 @@ def metric(name: str, most: float) -> Demand:
 
 
 CONFLICTS = Demand("no bank conflicts in shared memory", _no_conflicts)
+NO_LOCAL_MEMORY = Demand("no local memory", _no_local_memory)
 ATOMICS = Demand("atomics on global memory take at most 4 requests per block", _few_atomics)
 
 

@@ -167,6 +167,19 @@ FINDINGS: dict[str, dict[str, str]] = {
     },
     "turned_tile": {"race": _TWO_BARRIERS, "uninitialized": _NOT_STORED, "out_of_bounds": _EDGE},
     "brighten": {"out_of_bounds": _EDGE},
+    "distances": {
+        "out_of_bounds": "x and y have n elements each. Which index of a thread is too large: row "
+        "or col?",
+        "same_value": "Two threads compute the same element. How many rows does a block compute, "
+        "and how far apart are the rows of a thread?",
+        "race": "Two threads write the same element. How far apart are the rows of a thread?",
+    },
+    "votes": {
+        "out_of_bounds": "A ballot is a number from 0 to 3, and ballots has 16 rows of n elements. "
+        "Which of your indices is too large?",
+        "uninitialized": "An element of a local array is read before it has a value. Does each "
+        "count begin with 0?",
+    },
     "rotate": {
         "race": _TILE_READ,
         "uninitialized": "No thread has stored this element, as its place is outside the image. "

@@ -103,6 +103,34 @@ def _warp_sums(arguments: Sequence[Any], _: Array) -> Mistakes:
     yield "The elements with odd numbers are missing.", parts[:, ::2].sum(axis=1)
 
 
+def _distances(arguments: Sequence[Any], expected: Array) -> Mistakes:
+    x, y, *_rest = arguments
+    signed = x[:, None] - y
+    yield "The differences have signs. Distances are not negative: fabsf.", signed
+    yield "The differences have signs. Distances are not negative: fabsf.", -signed
+    yield "x and y have changed places: x belongs to the row.", expected.T
+    yield "These are squares. The distance is |x[row] - y[col]|.", signed**2
+    few = np.arange(len(x)) % 64 < 8
+    yield (
+        "Only the first 8 of each 64 rows are computed. How many elements has a thread?",
+        np.where(few[:, None], expected, np.nan),
+    )
+
+
+def _votes(arguments: Sequence[Any], _: Array) -> Mistakes:
+    ballots = arguments[0]
+    counts = (ballots == np.arange(4)[:, None, None]).sum(axis=1)
+    yield (
+        "Of several numbers that are equally frequent, take the smallest. When may `best` change?",
+        3 - counts[::-1].argmax(axis=0),
+    )
+    yield "This is how often the number occurs. The number itself is wanted.", counts.max(axis=0)
+    yield "These are the least frequent numbers.", counts.argmin(axis=0)
+    for rows in (1, 8, 15):
+        some = (ballots[:rows] == np.arange(4)[:, None, None]).sum(axis=1)
+        yield f"Only {rows} of the 16 rows are counted.", some.argmax(axis=0)
+
+
 def _thread_number(_: Sequence[Any], expected: Array) -> Mistakes:
     depth, height, width = expected.shape
     z, y, x = np.indices(expected.shape)
@@ -592,6 +620,8 @@ _RESULTS: dict[str, Callable[[Sequence[Any], Array], Mistakes]] = {
     "polar": _polar,
     "count_positive": _count_positive,
     "warp_sums": _warp_sums,
+    "distances": _distances,
+    "votes": _votes,
     "thread_number": _thread_number,
     "which_warp": _which_warp,
     "copy_four": _copy_four,

@@ -61,6 +61,8 @@ def test_lesson(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [c.source for c in ran.cells] == [c.source for c in stored.cells], (
         f"the notebook is older than {lesson.name}; run: python notebooks/make.py {lesson.stem}"
     )
+    for cell in (c for c in stored.cells if "install" in c.metadata.get("tags", [])):
+        assert not cell.outputs, "it would name folders of this machine"
     counting = [n for n, c in enumerate(ran.cells) if "counts" in c.metadata.get("tags", [])]
     assert counting, "a lesson counts something"
     for n in counting:
@@ -133,7 +135,8 @@ def test_assignments_for_nbgrader(tmp_path: Path) -> None:
     make.write_assignments(tmp_path)
     assert "code_stub" in (tmp_path / "nbgrader_config.py").read_text(encoding="utf-8")
     graded = {}
-    for file in sorted(tmp_path.glob("source/lesson_*/lesson_*.ipynb")):
+    files = tmp_path.glob("source/lesson_*/lesson_*.ipynb")
+    for file in sorted(files, key=lambda path: int(path.stem.removeprefix("lesson_"))):
         notebook = nbformat.read(file, as_version=4)
         nbformat.validate(notebook)
         marked = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
