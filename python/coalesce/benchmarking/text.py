@@ -39,6 +39,12 @@ def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:
         yield Text(f"WRONG RESULT: {', '.join(wrong)}", f"bold {_BAD}")
 
 
+ERROR_OF_SUMS = (
+    "max. error: difference from NumPy in float64, as a share of the sum of the magnitudes of the "
+    "terms."
+)
+
+
 def columns(benchmark: BenchmarkData) -> list[str]:
     """Return the names of the columns to show. Columns without values are left out."""
     rows = benchmark.rows
@@ -169,12 +175,7 @@ def notes(benchmark: BenchmarkData) -> list[str]:
     lines += _of_peaks(benchmark)
     if "max. error" in shown:
         moves = benchmark.operation in ("transpose", "access", "copies", "launch")
-        lines.append(
-            "max. error: 0 if every element equals NumPy's."
-            if moves
-            else "max. error: difference from NumPy in float64, as a share of the sum of the "
-            "magnitudes of the terms."
-        )
+        lines.append("max. error: 0 if every element equals NumPy's." if moves else ERROR_OF_SUMS)
     catalogued = [r for r in timed if r.bound is not None or r.timing.parts]
     if catalogued:
         by_time = sorted(catalogued, key=lambda r: -r.timing.kernel_ms)

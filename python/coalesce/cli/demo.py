@@ -15,7 +15,7 @@ from coalesce import catalogue
 from coalesce.arrays import devices
 from coalesce.benchmarking import text as benchmark_text
 from coalesce.catalogue.products import run_matmul
-from coalesce.catalogue.reference import operand_rounding
+from coalesce.catalogue.reference import Reference, reference
 from coalesce.common.timing import Timing, milliseconds
 
 # A GPU multiplies in milliseconds what takes the simulator seconds.
@@ -58,7 +58,7 @@ def run_demo(
     for name in names:
         catalogue.find("matmul", name)
     a, b = operands(n, np.dtype(dtype))
-    exact = a.astype(np.float64) @ b.astype(np.float64)
+    exact = reference("matmul", names[0], [a, b], {})
 
     console.print(f"matmul {n} x {n} x {n}, {dtype}, on {chosen.name} ({chosen.description})")
     if chosen.kind == "sim" and device is None:
@@ -100,21 +100,18 @@ def operands(n: int, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.nda
     return a, b
 
 
-def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> VariantRow:
-    """Run the variant `name` on `a` and `b`: time it, check the result, count the sectors.
-
-    `exact` is the right result, in float64.
-    """
+def measure(name: str, a: Any, b: Any, exact: Reference, device: devices.Device) -> VariantRow:
+    """Run the variant `name` on `a` and `b`: time it, check the result, count the sectors."""
     simulated = device.kind == "sim"
     result, run = run_matmul(a, b, variant=name, device=device.name, timed=True, counts=simulated)
-    error = relative_error(result, exact, a, b)
+    error = exact.error(result)
     row = VariantRow(
         variant=name,
         timing=run.timing(),
         sectors_per_request=None,
         wavefronts_per_request=None,
         error=error,
-        passed=error <= tolerance(a, name),
+        passed=error <= exact.tolerance(a.dtype, name),
     )
     counted = run
     if not simulated:
@@ -131,25 +128,6 @@ def measure(name: str, a: Any, b: Any, exact: Any, device: devices.Device) -> Va
         sectors_per_request=counts.metrics().get(SECTORS_PER_REQUEST),
         wavefronts_per_request=wavefronts / shared_requests if shared_requests else None,
     )
-
-
-def relative_error(result: Any, exact: Any, a: Any, b: Any) -> float:
-    """Return the largest error of an element, as a fraction of ``max|a| * max|b| * K``.
-
-    `result` is the computed product of `a` and `b`, and `exact` is the right one. An element is a
-    sum of K products, so its absolute value is at most ``max|a| * max|b| * K``.
-    """
-    scale = np.abs(a).astype(np.float64).max() * np.abs(b).astype(np.float64).max() * a.shape[1]
-    return float(np.abs(result.astype(np.float64) - exact).max() / scale)
-
-
-def tolerance(a: Any, variant: str) -> float:
-    """Return the limit of `relative_error`. A product with a larger error counts as wrong.
-
-    The limit is 4 times the machine epsilon of the dtype of `a`, the first matrix. If the variant
-    rounds its operands, the error of this rounding is added.
-    """
-    return float(4 * np.finfo(a.dtype).eps) + operand_rounding(variant)
 
 
 def table(rows: list[VariantRow]) -> Table:
@@ -227,7 +205,7 @@ def footnotes(rows: list[VariantRow], device: devices.Device, n: int) -> list[st
             "kernels are the fastest (lesson 7)."
         )
     notes.append("Green: at least 4 times as fast as the slowest variant.")
-    notes.append("max. error: difference from NumPy in float64, divided by N * max|a| * max|b|.")
+    notes.append(benchmark_text.ERROR_OF_SUMS)
     by_time = sorted(
         (row for row in timed if not row.not_modelled), key=lambda r: -r.timing.kernel_ms
     )

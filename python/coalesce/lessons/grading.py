@@ -5,8 +5,8 @@ Nothing of a submission is trusted:
 - Only CUDA C++ is taken from a submission: a ``.cu`` file, or the ``%%cuda`` cells of a notebook.
   Its Python code is never executed.
 - The source may include headers of CUDA, but no other files, such as the solutions of this package.
-- A kernel runs on the simulator in a process of its own, with limits for time and memory. What it
-  prints goes nowhere.
+- A kernel runs on the simulator in a process of its own, with limits for time and memory. The
+  output of printf is thrown away.
 - The numbers in the cases are drawn again in each run.
 """
 

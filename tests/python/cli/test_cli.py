@@ -115,9 +115,9 @@ def test_demo_accepts_variants_and_a_dtype(capsys, device):
 
 
 def test_demo_reports_a_wrong_result(capsys, monkeypatch):
-    from coalesce.cli import demo
+    from coalesce.catalogue.reference import Reference
 
-    monkeypatch.setattr(demo, "tolerance", lambda *_: -1.0)
+    monkeypatch.setattr(Reference, "tolerance", lambda *_: -1.0)
     status, out, _ = run(capsys, "demo", "--size", "8", "--device", "sim", "--variant", "naive")
     assert status == 1
     assert "WRONG RESULT: naive" in out

@@ -24,8 +24,8 @@ nbformat = pytest.importorskip("nbformat", reason="needs the group `notebooks`")
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 
 
-def _make() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_notebooks", NOTEBOOKS / "make.py")
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{name}_notebooks", NOTEBOOKS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -34,7 +34,7 @@ def _make() -> ModuleType:
     return module
 
 
-make = _make()
+make = _script("make")
 
 
 def _predictions(cell: Any) -> list[tuple[str, str]]:
@@ -165,6 +165,26 @@ def test_one_click() -> None:
     assert "'coalesce-gpu[plots] @ git+https://github.com/someone/some.repo.git'" in install.source
     requirements = (NOTEBOOKS.parent / ".binder" / "requirements.txt").read_text(encoding="utf-8")
     assert requirements == ".[plots]\n"
+
+
+def test_pages_and_slides_for_teachers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has all questions and exercises of its lesson, and slides need no network."""
+    pytest.importorskip("nbconvert", reason="needs the group `notebooks`")
+    monkeypatch.setattr(sys, "argv", ["for_teachers.py", str(tmp_path)])
+    _script("for_teachers").main()
+    pages = {f.stem: f.read_text(encoding="utf-8") for f in tmp_path.glob("lesson_*.md")}
+    assert len(pages) == len(make.lessons()) - 1
+    text = "".join(pages.values())
+    for name, answer in ANSWERS.items():
+        assert f"### {name}\n" in text
+        assert all(reply in text for reply in answer.mistakes.values())
+    for one in lessons.exercises():
+        assert one.solution.rstrip() in pages[f"lesson_{one.lesson}"]
+    for name in pages:
+        slides = (tmp_path / f"{name}.slides.html").read_text(encoding="utf-8")
+        assert slides.count("<section>") > 5
+        assert "<script" not in slides
+        assert " src=" not in slides.replace(' src="data:', "")
 
 
 @pytest.mark.skipif(shutil.which("nbgrader") is None, reason="needs nbgrader")
