@@ -38,7 +38,8 @@ void reserve_arena() {
 }
 
 std::string Allocation::described() const {
-    if (kind == Kind::variable) return "the variable `" + name + "` of " + bytes_text(bytes);
+    if (kind == Kind::variable || (kind == Kind::managed && !number))
+        return "the variable `" + name + "` of " + bytes_text(bytes);
     // Registered memory has no number.
     return "the " + bytes_text(bytes) + " of " + function + "()" +
            (number ? " number " + std::to_string(number) : "") + runtime().place_of(caller);

@@ -49,17 +49,22 @@ void unite(Ranges& all, const Ranges& more) {
     all.resize(count);
 }
 
-// Returns the pages of these bytes to which the host has access. Variables and registered memory
-// are left out: their pages may hold other data, too.
+// Returns the pages of these bytes to which the host has access. The pages at the start and at the
+// end of registered memory are left out, because they may hold other data, too.
 Ranges pages_of(const Ranges& ranges) {
     Ranges pages;
     for (const auto& [address, a] : runtime().memory.all()) {
-        if (!a.number || !a.readable_by_host()) continue;
+        if (!a.readable_by_host()) continue;
+        const bool shared = a.kind == Kind::registered;
+        const uint64_t start = shared ? round_up(address, page) : address / page * page;
+        const uint64_t stop = shared ? a.end() / page * page : round_up(a.end(), page);
         auto r = std::lower_bound(ranges.begin(), ranges.end(), std::pair{address, uint64_t{0}});
         for (; r != ranges.end() && r->first < a.end(); ++r) {
-            const uint64_t first = r->first / page * page, end = round_up(r->second, page);
+            const uint64_t first = std::max(start, r->first / page * page),
+                           end = std::min(stop, round_up(r->second, page));
+            if (first >= end) continue;
             if (!pages.empty() && first <= pages.back().second)
-                pages.back().second = end;
+                pages.back().second = std::max(pages.back().second, end);
             else
                 pages.emplace_back(first, end);
         }
@@ -251,6 +256,9 @@ void Order::add_pages(const Operation& o) {
     for (const Ranges* const ranges : {&o.touched.written, &o.touched.atomics, &o.touched.flags})
         unite(written_pages_, pages_of(*ranges));
     unite(read_pages_, pages_of(o.touched.read));
+    for (const Ranges* const pages : {&written_pages_, &read_pages_})
+        for (const auto& [first, end] : *pages)
+            if (!in_arena(first)) guards_registered_ = true;
 }
 
 void Order::update_pages() {
@@ -260,6 +268,8 @@ void Order::update_pages() {
     for (const Operation& o : pending_) add_pages(o);
     if (guarded_) protect();
 }
+
+bool Order::may_guard(uint64_t address) const { return in_arena(address) || guards_registered_; }
 
 bool Order::host_accesses(uint64_t address, bool writes, void* code) {
     const bool may_be_written = contains(written_pages_, address);

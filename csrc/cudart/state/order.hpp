@@ -20,6 +20,7 @@
 // program runs, so that accesses of the host are seen, too (signals.cpp).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -94,6 +95,8 @@ class Order {
     // Called when the host accesses a protected page. Reports a missing wait, if there is one, and
     // opens the page. Returns false if the page is not protected.
     bool host_accesses(uint64_t address, bool writes, void* code);
+    // Returns false if no page with this address was ever protected. It needs no lock.
+    [[nodiscard]] bool may_guard(uint64_t address) const;
     void close_pages();  // protects the opened pages again
 
   private:
@@ -121,6 +124,7 @@ class Order {
     analysis::Touched::Ranges written_pages_, read_pages_;
     std::vector<uint64_t> open_;  // pages to which the host has access for one instruction
     bool guarded_ = false;
+    std::atomic<bool> guards_registered_ = false;  // pages of registered memory were protected
 };
 
 }  // namespace coalesce::cudart

@@ -24,6 +24,8 @@ __global__ void count(int *p) { atomicAdd(p, 1); }
 __global__ void announce(int *p, volatile int *flag) { *p = 7; __threadfence_system(); *flag = 1; }
 __global__ void strided(int *p, int step) { p[threadIdx.x * step] = 1; }
 static volatile int sum = 0, called = 0;
+__managed__ int variable[64];
+alignas(4096) static int pages[3 * 1024];
 static void CUDART_CB call(void *) { called = 1; }
 """
 
@@ -156,6 +158,21 @@ MISSING = {
         "OK(cudaStreamSynchronize(b));",
         "missing wait",
         ["the host reads byte 280", "in stream 2"],
+    ),
+    "a managed variable": (
+        "fill<<<1, 64, 0, a>>>(variable, 1); @ sum += variable[2];",
+        "OK(cudaStreamSynchronize(a));",
+        "missing wait",
+        ["the host reads byte 8 of the variable `variable`", "kernel `fill`"],
+    ),
+    "registered memory": (
+        (
+            "OK(cudaHostRegister(pages + 1, 8192, 0)); fill<<<1, 64, 0, a>>>(pages + 1024, 1); @"
+            "((volatile int *)pages)[1026] = 2; OK(cudaHostUnregister(pages + 1));"
+        ),
+        "((volatile int *)pages)[0] = 1; OK(cudaStreamSynchronize(a));",
+        "missing wait",
+        ["the host writes to byte 4100 of the 8192 bytes of cudaHostRegister()", "kernel `fill`"],
     ),
     "branches of a graph": (CAPTURED, "OK(cudaEventRecord(e, a));", "missing order", ["stream 3"]),
     "a free in the order of another stream": (
