@@ -217,7 +217,7 @@ lessons.predict(
     "Where does `naive` find the 4 bytes beside those that it has loaded?",
     choices=["in L1", "in L2", "in DRAM: the sector is moved again"],
     guess=...,
-    measured=lambda: profile(naive, a, b).metrics()["l1tex__t_sector_hit_rate.pct"],
+    measured=lambda: profile(naive, a, b),
 )
 
 # %% [markdown]

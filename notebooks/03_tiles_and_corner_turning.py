@@ -477,7 +477,7 @@ lessons.predict(
     "`corner_turned` loads 4 sectors per request, as `tiled` does. Is it as fast?",
     choices=["yes", "no: its reads of the tile have bank conflicts", "no: it executes more loads"],
     guess=...,
-    measured=lambda: turned["corner_turned"].bank_conflicts,
+    measured=lambda: turned["corner_turned"],
     show=lambda: [
         conflicts(),
         lessons.times("matmul", ["tiled", "transposed_b", "corner_turned", "corner_turned_padded"]),

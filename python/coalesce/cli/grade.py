@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+
 from coalesce.common import require
 from coalesce.lessons import exercises, grading
 from coalesce.render import tables
@@ -32,10 +34,11 @@ def run_grade(console: Console, options: argparse.Namespace) -> bool:
             seconds=options.seconds,
         )
         rows = [
-            (each["exercise"], each["stage"], "" if each["solved"] else _first_line(each["text"]))
+            (each["exercise"], each["stage"], "" if each["solved"] else _beginning(each["text"]))
             for each in result["exercises"]
         ]
-        console.print(f"{result['file']}: {result['solved']} of {result['of']} solved")
+        head = f"{result['file']}: {result['solved']} of {result['of']} solved"
+        console.print(escape(head))
         console.print(
             tables.table(("exercise", "state", "what is wrong"), rows, wrap=("what is wrong",))
         )
@@ -45,5 +48,7 @@ def run_grade(console: Console, options: argparse.Namespace) -> bool:
     return all(result["solved"] == result["of"] for result in graded)
 
 
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
+def _beginning(text: str) -> str:
+    """Return the first two lines of a verdict. They may quote the student's file."""
+    lines = "\n".join(text.strip().splitlines()[:2])
+    return escape("".join(c if c.isprintable() or c == "\n" else "?" for c in lines))

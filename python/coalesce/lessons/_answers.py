@@ -276,7 +276,9 @@ _LESSON_2 = {
             "once.",
             "in L2": "L2 serves only the 1 % that L1 does not hold.",
         },
-        choose=lambda hits: "in L1" if hits > 95 else "elsewhere",
+        choose=lambda profile: (
+            "in L1" if profile.metrics()["l1tex__t_sector_hit_rate.pct"] > 95 else "elsewhere"
+        ),
     ),
     "what binds naive": Answer(
         "A row of 512 floats has a multiple of 32 words. So all words of a column are in the same "
@@ -455,7 +457,9 @@ _LESSON_3 = {
             "yes": "In shared memory the order of the lanes costs nothing, but bank conflicts do.",
             "no: it executes more loads": "It executes fewer: the assembler merges more of them.",
         },
-        choose=lambda n: "no: its reads of the tile have bank conflicts" if n else "yes",
+        choose=lambda profile: (
+            "no: its reads of the tile have bank conflicts" if profile.bank_conflicts else "yes"
+        ),
     ),
 }
 
@@ -997,10 +1001,11 @@ _LESSON_11 = {
         },
     ),
     "too coarse": Answer(
-        "A block of `blocktiled_2d` computes 128 x 128 elements. At 512, there are only 16 such "
-        "blocks for 132 multiprocessors, so most of the GPU does nothing. At 4096 there are 1,024.",
+        "A block of `blocktiled_1d` computes 64 x 64 elements. At 512, there are only 64 such "
+        "blocks for 132 multiprocessors, so half of the GPU does nothing. `blocktiled_2d` has 16 "
+        "blocks, and takes still longer. At 4096, both have more than enough.",
         {
-            0.54: "At 4096 there are enough blocks. How many are there at 512?",
+            0.56: "At 4096 there are enough blocks. How many are there at 512?",
             1: "Count the blocks of both kernels.",
         },
     ),

@@ -227,7 +227,7 @@ def test_limits_of_tasks_are_metrics(tmp_path, metric, stage, text):
 
 
 def test_the_command(tmp_path, capsys):
-    file, data = tmp_path / "submission.cu", tmp_path / "grades.json"
+    file, data = tmp_path / "[bold]submission.cu", tmp_path / "grades.json"
     file.write_text(lessons.exercise("copy_four").solution)
     command = ["grade", str(file), "--lesson", "1", "--json", str(data), "--seed", "5"]
     assert cli.main(command) == 1
