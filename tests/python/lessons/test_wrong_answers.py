@@ -356,6 +356,18 @@ def test_a_wrong_answer_does_not_pass_and_the_mistake_is_named(name, right, wron
     assert says in " ".join(verdict.text.split()), str(verdict)
 
 
+@pytest.mark.parametrize("seed", [1, 2**31, 12345])
+def test_wrong_answers_do_not_pass_with_other_numbers(seed):
+    """`coalesce grade` draws new numbers each time. None may hide a mistake."""
+    passed = []
+    with _exercises.seeded(seed):
+        for name, right, wrong, stage, _ in WRONG:
+            one = lessons.exercise(name)
+            if stage in ("result", "counts") and one.check(one.solution.replace(right, wrong, 1)):
+                passed.append((name, right, wrong))
+    assert not passed
+
+
 def test_a_prefix_sum_of_quadratic_work_does_not_pass():
     quadratic = """
 __global__ void prefix(const float* x, float* out, int n) {
