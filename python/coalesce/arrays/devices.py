@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -222,6 +223,8 @@ def resolve(device: str | Device | None = None, gpu_arrays: Sequence[Any] = ()) 
         gpus = _gpus()
         if gpus and gpu_arrays and len(gpus) > 1:
             return gpus[foreign.require_gpu_array(gpu_arrays[0]).ordinal]
+        if not gpus:
+            _warn_of_an_old_driver()
         return gpus[0] if gpus else SIMULATED[DEFAULT_SIMULATED]
     if isinstance(device, Device):
         device = device.name
@@ -281,6 +284,15 @@ def _gpus() -> tuple[Device, ...]:
             )
         )
     return tuple(gpus)
+
+
+@lru_cache(maxsize=1)
+def _warn_of_an_old_driver() -> None:
+    """If this machine has a GPU, but its driver is too old, say once why the simulator runs."""
+    status = gpu_status()
+    if status.state == "driver too old":
+        message = f"kernels run on the simulator, not on the GPU: {status.message}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 _MULTIPROCESSOR_COUNT = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,7 +53,9 @@ def run_demo(
     The matrices have `size` rows and columns, by default 2048 on a GPU and 512 on the simulator.
     `variants` are the names of the variants, by default all that the device can run.
     """
-    chosen = devices.resolve(device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an old driver: the lines before the table say it, too
+        chosen = devices.resolve(device)
     n = size or DEFAULT_SIZE[chosen.kind]
     names = variants or catalogue.runnable("matmul", chosen, np.dtype(dtype))
     for name in names:

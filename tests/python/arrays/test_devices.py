@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,7 @@ def pretend(
 def _forget() -> Any:
     yield
     devices._gpus.cache_clear()
+    devices._warn_of_an_old_driver.cache_clear()
 
 
 def test_the_simulator_is_always_there() -> None:
@@ -161,6 +163,24 @@ def test_a_driver_too_old_says_have_and_need(monkeypatch: pytest.MonkeyPatch) ->
     assert "580 or newer" in status.message
     with pytest.raises(DeviceUnavailable, match="driver too old"):
         resolve("cuda:0")
+
+
+@pytest.mark.usefixtures("no_variable")
+@pytest.mark.parametrize(("cuda", "warned"), [((11, 4), 1), ((13, 0), 0)])
+def test_an_old_driver_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, cuda: tuple[int, int], warned: int
+) -> None:
+    """Kernels run on the simulator, and one sentence says why. Without a GPU, none does."""
+    pretend(monkeypatch, "ok" if warned else "no driver", cuda)
+    devices._warn_of_an_old_driver.cache_clear()
+    monkeypatch.setattr(devices, "_nvrtc_major", lambda: 13)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert [resolve(None).kind for _ in range(3)] == ["sim"] * 3
+    assert len(caught) == warned
+    for warning in caught:
+        assert "run on the simulator, not on the GPU: " in str(warning.message)
+        assert "Update the driver" in str(warning.message)
 
 
 def test_a_gpu_number_that_is_not_there(device: str) -> None:
