@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -30,7 +31,7 @@ from coalesce.catalogue import best
 
 OUT = Path(best.__file__).with_name("best.json")
 TENSOR_MAP = ["start", "stage", "store", "store_unaligned", "copy", "copy_mb", "divided", "share"]
-FITTED = ["start", "wave", "latency", "step", "store", "store_unaligned", "unaligned", "tail"]
+FITTED = ["start", "wave", "latency", "step", "store", "store_unaligned", "unaligned", "lone"]
 LEAST_WORK = 5e7  # of the shapes from which the constants of `tensor_map` are fitted
 Times = dict[str, float]  # in microseconds, by "tile/parts/slices" or "tensor_map"
 Rows = list[tuple[tuple[int, int, int], Times]]
@@ -99,56 +100,72 @@ def fitted(
 
 def fit(rows: Rows, multiprocessors: int) -> best.Constants:
     """Fit all constants, and print how exact the predictions are."""
-    old = best.constants()
-    forms = []
-    for form in old.forms:
-        name = f"{form.tile}/{form.parts}/1"
-        own = [(shape, times[name]) for shape, times in rows if name in times]
-
-        def predict(x: np.ndarray[Any, Any], form: best.Form = form, own: Any = own) -> list[float]:
-            changed = replace(form, **dict(zip(FITTED, x.tolist(), strict=True)))
-            return [changed.time(*shape, 1, multiprocessors) for shape, _ in own]
-
-        start = [getattr(form, name) for name in FITTED]
-        values, spread = fitted(start, predict, [time for _, time in own])
-        forms.append(replace(form, **dict(zip(FITTED, values, strict=True))))
-        print(f"split_k tile={form.tile} parts={form.parts}: {len(own)} shapes, {spread:.1%}")
-
-    sliced = [
-        (shape, form, slices, time)
+    known = best.constants()
+    timed = [
+        (shape, (int(tile), int(parts)), int(slices), time)
         for shape, times in rows
-        for form in forms
-        for slices in old.slices[1:]
-        if (time := times.get(f"{form.tile}/{form.parts}/{slices}")) is not None
+        for name, time in times.items()
+        if name.count("/") == 2
+        for tile, parts, slices in [name.split("/")]
     ]
+    for _ in range(2):  # the time of a form and the time to add up slices depend on each other
+        forms = []
+        for form in known.forms:
+            own = [(*row[:1], *row[2:]) for row in timed if row[1] == (form.tile, form.parts)]
 
-    def with_slices(x: np.ndarray[Any, Any]) -> list[float]:
-        changed = replace(old, add=float(x[0]), add_mb=float(x[1]))
-        return [
-            form.time(*shape, slices, multiprocessors)
-            + best.time_to_add(*shape[:2], slices, changed)
-            for shape, form, slices, _ in sliced
-        ]
+            def predict(
+                x: np.ndarray[Any, Any],
+                form: best.Form = form,
+                own: Any = own,
+                known: best.Constants = known,
+            ) -> list[float]:
+                changed = replace(form, **dict(zip(FITTED, x.tolist(), strict=True)))
+                return [
+                    changed.time(*shape, slices, multiprocessors)
+                    + best.time_to_add(*shape[:2], slices, known)
+                    for shape, slices, _ in own
+                ]
 
-    (add, add_mb), spread = fitted([old.add, old.add_mb], with_slices, [x[-1] for x in sliced])
-    print(f"slices: {len(sliced)} times, {spread:.1%}")
+            start = [getattr(form, name) for name in FITTED]
+            values, spread = fitted(start, predict, [row[-1] for row in own])
+            forms.append(replace(form, **dict(zip(FITTED, values, strict=True))))
+            print(f"split_k tile={form.tile} parts={form.parts}: {len(own)} times, {spread:.1%}")
+        by_name = {(form.tile, form.parts): form for form in forms}
+        sliced = [row for row in timed if row[2] > 1 and row[1] in by_name]
 
-    large = [(s, t["tensor_map"]) for s, t in rows if s[0] * s[1] * s[2] > LEAST_WORK]
+        def with_slices(
+            x: np.ndarray[Any, Any],
+            by_name: Any = by_name,
+            sliced: Any = sliced,
+            known: best.Constants = known,
+        ) -> list[float]:
+            changed = replace(known, add=float(x[0]), add_mb=float(x[1]))
+            return [
+                by_name[form].time(*shape, slices, multiprocessors)
+                + best.time_to_add(*shape[:2], slices, changed)
+                for shape, form, slices, _ in sliced
+            ]
+
+        (add, add_mb), spread = fitted(
+            [known.add, known.add_mb], with_slices, [row[-1] for row in sliced]
+        )
+        print(f"slices: {len(sliced)} times, {spread:.1%}")
+        known = replace(known, forms=tuple(forms), add=add, add_mb=add_mb)
+
+    large = [
+        (shape, times["tensor_map"])
+        for shape, times in rows
+        if math.prod(shape) > LEAST_WORK and "tensor_map" in times
+    ]
 
     def whole(x: np.ndarray[Any, Any]) -> list[float]:
         constants = dict(zip(TENSOR_MAP, x.tolist(), strict=True))
         return [best.time_of_tensor_map(*s, multiprocessors, constants) for s, _ in large]
 
-    start = [old.tensor_map[name] for name in TENSOR_MAP]
+    start = [known.tensor_map[name] for name in TENSOR_MAP]
     values, spread = fitted(start, whole, [time for _, time in large])
     print(f"tensor_map: {len(large)} shapes, {spread:.1%}")
-    return replace(
-        old,
-        forms=tuple(forms),
-        add=add,
-        add_mb=add_mb,
-        tensor_map=dict(zip(TENSOR_MAP, values, strict=True)),
-    )
+    return replace(known, tensor_map=dict(zip(TENSOR_MAP, values, strict=True)))
 
 
 def loss(rows: Rows, constants: best.Constants, multiprocessors: int) -> None:
@@ -161,10 +178,10 @@ def loss(rows: Rows, constants: best.Constants, multiprocessors: int) -> None:
         for form in constants.forms:
             for slices in best.possible_slices(m, n, k, form, multiprocessors):
                 name = f"{form.tile}/{form.parts}/{slices}"
-                if name in times:  # the others are far slower
-                    more = best.time_to_add(m, n, slices, constants)
-                    predicted[name] = form.time(m, n, k, slices, multiprocessors) + more
-        chosen = min(predicted, key=lambda name: predicted[name])
+                more = best.time_to_add(m, n, slices, constants)
+                predicted[name] = form.time(m, n, k, slices, multiprocessors) + more
+        # Forms without a time are far slower.
+        chosen = min(predicted.keys() & times.keys(), key=lambda name: predicted[name])
         ratios.append(min(times.values()) / times[chosen])
     print(
         f"the choice takes {1 / statistics.geometric_mean(ratios) - 1:.2%} more time than the "

@@ -8,11 +8,11 @@ script writes docs/measured/sanitizer_variants_<gpu>.json: for each group, how m
 for each tool, how many errors it reported and the first of them. The exit status is 1 if a tool
 reported an error, or if a process did not run to its end.
 
-The sizes are not multiples of a tile. The variants for Hopper run with each of their tiles. They
-also run with matrices of several tiles whose rows are aligned, and with a larger K. If CuPy is
-installed, the arrays are CuPy's, without a memory pool, so that the tools see where each array
-ends. Otherwise they are NumPy arrays, which the package copies to memory of its pool. The pool
-gives an array at most an eighth more memory than it needs.
+The sizes are not multiples of a tile. The variants for Hopper run with each of their tiles, and
+`split_k` with each division of K. They also run with matrices of several tiles whose rows are
+aligned, and with a larger K. If CuPy is installed, the arrays are CuPy's, without a memory pool, so
+that the tools see where each array ends. Otherwise they are NumPy arrays, which the package copies
+to memory of its pool. The pool gives an array at most an eighth more memory than it needs.
 """
 
 import argparse
@@ -20,10 +20,11 @@ import concurrent.futures
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -32,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import sanitize_faults
 
 import coalesce
+from coalesce.catalogue import best
 
 DTYPES = ("float32", "float64")
 SHAPES = {"small": (45, 37, 70), "aligned": (300, 264, 200), "long": (40, 36, 2500)}  # M, N, K
@@ -101,15 +103,28 @@ def matmul(dtype: str) -> int:
 
 
 def hopper(dtype: str, shape: str) -> int:
-    """Run the variants of matmul for Hopper with each of their tiles."""
+    """Run the variants of matmul for Hopper with each of their forms."""
     m, n, k = SHAPES[shape]
     a, b = numbers((m, k), dtype), numbers((k, n), dtype)
     return sum(
-        call("matmul", "variant", variant.name, a, b, **({"tile": tile} if tile else {}))
+        call("matmul", "variant", variant.name, a, b, **options)
         for variant in coalesce.variants("matmul")
         if variant.hopper and variant.dtype in ("", dtype)
-        for tile in variant.tiles or (0,)
+        for options in forms(variant.name)
     )
+
+
+def forms(variant: str) -> Iterator[dict[str, Any]]:
+    """Yield the options of each form of a variant. Calls use this form until the next one."""
+    if variant == "split_k":
+        for form in best.constants().forms:
+            for slices in (1, 3):
+                with mock.patch.object(best, "division", return_value=(form.parts, slices)):
+                    yield {"tile": form.tile}
+        return
+    for tile in best.tiles_of(variant) or (None,):
+        with mock.patch.object(best, "tile", return_value=tile):
+            yield {}
 
 
 def access() -> int:

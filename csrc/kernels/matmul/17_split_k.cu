@@ -49,7 +49,7 @@
 #define GROUP_THREADS (32 * (BLOCK_ROWS / WARP_ROWS) * (BLOCK_COLS / WARP_COLS))
 #define THREADS (GROUP_THREADS * GROUPS)
 // The blocks whose registers a multiprocessor must hold.
-#define BLOCKS (WARP_ROWS == 64 ? 3 : 512 / THREADS)
+#define BLOCKS ((WARP_ROWS == 64 ? 384 : 512) / THREADS)
 #define PITCH (BLOCK_ROWS + 4)
 #define SUM_PITCH (BLOCK_COLS + 4)
 

@@ -4,29 +4,37 @@
 // cores use the upper 19 bits. An operand in shared memory must be contiguous along k. A is, but B
 // is not. However, the first operand of a wgmma may be in registers, in any order. So B becomes the
 // first operand: the product is computed transposed, out^T = B^T A^T. A warpgroup reads its 64
-// columns of B in pairs of neighbours, and multiplies them by 256 rows of A.
+// columns of B in pairs of neighbours, and multiplies them by all rows of A of the tile.
 //
 // BANKS. A row of a box of B has eight parts of 16 bytes, which the copy reorders by the row's
 // index modulo 8. Half a warp reads from four rows, 8 bytes per lane. `part` chooses two parts of
 // each row, such as 0 and 4; after the reordering, they are all in different banks. Therefore not
 // all columns of a warp are neighbours. Each result is written to the column where it belongs.
 //
+// SMALL PRODUCTS have too few tiles of 256 x 128 for all multiprocessors. Then tiles have 128 or 64
+// rows, and an instruction multiplies as many rows of A.
+//
 // The copies round the elements to TF32 on their way (the tensor maps have TF32 elements). Sums are
 // float32. Rows of `a` and `b` begin at multiples of 16 bytes.
 
-#define BLOCK_ROWS 256
+#ifndef BLOCK_ROWS
+#define BLOCK_ROWS 256  // or 128 or 64
+#endif
 #define BLOCK_COLS 128
 #define STAGE 32  // steps of k, 128 bytes
-#define STAGES 4
 #define GROUP 16  // columns of tiles per group; tiles are numbered group by group, to reuse L2
+#define BOX_ROWS 64
 #define BOX_COLS 32
 #define WARPGROUP 128  // threads
 #define THREADS (3 * WARPGROUP)
 #define WARPS 8  // warps that multiply
 
 #define A_BYTES (BLOCK_ROWS * STAGE * 4)
+#define A_BOX_BYTES (BOX_ROWS * STAGE * 4)
 #define B_BYTES (STAGE * BLOCK_COLS * 4)
 #define B_BOX_BYTES (STAGE * BOX_COLS * 4)
+#define STAGES ((192 << 10) / (A_BYTES + B_BYTES))
+#define SUMS (BLOCK_ROWS / 2)  // of a thread
 
 struct alignas(64) TensorMap {
     unsigned long long words[16];
@@ -73,24 +81,48 @@ __device__ unsigned long long described(unsigned address) {
 
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-#define SIXTY_FOUR(i) SIXTEEN(i), SIXTEEN(i + 16), SIXTEEN(i + 32), SIXTEEN(i + 48)
+#define THIRTY_TWO(i) SIXTEEN(i), SIXTEEN(i + 16)
+// The registers of the sums in an instruction, and the operands after them: b^T, a and add.
+#define FIRST_32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
+    "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define FIRST_64 \
+    FIRST_32 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+    "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#if BLOCK_ROWS == 256
+#define SHAPE "m64n256k8"
+#define REGISTERS \
+    FIRST_64 \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, " \
+    "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, " \
+    "%98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, " \
+    "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define B_A "{%128, %129, %130, %131}, %132"
+#define ADD "%133"
+#define VALUES THIRTY_TWO(0), THIRTY_TWO(32), THIRTY_TWO(64), THIRTY_TWO(96)
+#elif BLOCK_ROWS == 128
+#define SHAPE "m64n128k8"
+#define REGISTERS FIRST_64
+#define B_A "{%64, %65, %66, %67}, %68"
+#define ADD "%69"
+#define VALUES THIRTY_TWO(0), THIRTY_TWO(32)
+#else
+#define SHAPE "m64n64k8"
+#define REGISTERS FIRST_32
+#define B_A "{%32, %33, %34, %35}, %36"
+#define ADD "%37"
+#define VALUES THIRTY_TWO(0)
+#endif
 
-// d = b^T * a^T + (add ? d : 0), 64 x 256 x 8; b^T in registers.
-__device__ void multiply(float (&d)[128], const unsigned* b, unsigned long long a, int add) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %133, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-        "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, "
-        "%125, %126, %127}, {%128, %129, %130, %131}, %132, p, 1, 1;\n}"
-        : SIXTY_FOUR(0), SIXTY_FOUR(64)
-        : "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "l"(a), "r"(add));
+// d = b^T * a^T + (add ? d : 0), 64 x BLOCK_ROWS x 8; b^T in registers.
+__device__ void multiply(float (&d)[SUMS], const unsigned* b, unsigned long long a, int add) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " ADD
+                 ", 0;\n"
+                 "wgmma.mma_async.sync.aligned." SHAPE ".f32.tf32.tf32 {" REGISTERS "}, " B_A
+                 ", p, 1, 1;\n}"
+                 : VALUES
+                 : "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "l"(a), "r"(add));
 }
 __device__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -148,9 +180,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
                     const unsigned ready = full + 8 * slot;
                     barrier_wait(empty + 8 * slot, (count / STAGES % 2) ^ 1);
                     barrier_expect(ready, A_BYTES + B_BYTES);
-                    copy_box(
-                        a_ring + slot * A_BYTES, &a_map, stage * STAGE, place.row * BLOCK_ROWS,
-                        ready);
+#pragma unroll 1
+                    for (int i = 0; i < BLOCK_ROWS / BOX_ROWS; ++i) {
+                        copy_box(
+                            a_ring + slot * A_BYTES + i * A_BOX_BYTES, &a_map, stage * STAGE,
+                            place.row * BLOCK_ROWS + i * BOX_ROWS, ready);
+                    }
                     for (int i = 0; i < BLOCK_COLS / BOX_COLS; ++i) {
                         copy_box(
                             b_ring + slot * B_BYTES + i * B_BOX_BYTES, &b_map,
@@ -180,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
         };
         unsigned count = 0;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            float sum[128];
+            float sum[SUMS];
             barrier_wait(full + 8 * (count % STAGES), count / STAGES % 2);
             read_b(count % STAGES);
 #pragma unroll 1
@@ -219,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
             float* to = out + size_t(row) * N + col;
             const float* add = c + size_t(row) * N + col;
 #pragma unroll
-            for (int n = 0; n < 64; ++n) {
+            for (int n = 0; n < SUMS / 2; ++n) {
                 const int r = n / 2 * 8 + n % 2;
                 const float left = alpha * sum[n / 2 * 4 + n % 2];
                 const float right = alpha * sum[n / 2 * 4 + n % 2 + 2];

@@ -12,10 +12,11 @@ For products, there are three cases:
 
 "best" never chooses a variant that rounds its operands.
 
-The predictions follow what the kernels do. A block of `split_k` computes a tile, in steps of k. A
-multiprocessor has a number of blocks at once. Its time for a step is the larger of two times: the
-latency of a step, and the time for the multiply-adds of all of its blocks. To this, the start of a
-block and its stores are added. Each is a constant in `best.json`, in microseconds. The program
+The predictions follow what the kernels do. A block of `split_k` computes a tile, in steps of k. The
+multiprocessor with the most blocks decides how long the kernel takes. Its time for a step is the
+larger of two times: the latency of a step, and the time for the multiply-adds of all of its blocks.
+To this, the start of a block and its stores are added. Each is a constant in `best.json`, in
+microseconds. The program
 benchmarks/best.py measures products of random shapes, and fits the constants to the times.
 """
 
@@ -55,9 +56,11 @@ class Form:
     store, store_unaligned : float
         The time to store a megabyte, if rows are aligned to 16 bytes or not.
     unaligned : float
-        The share by which unaligned rows lengthen a step.
-    tail : float
-        The blocks by which the busiest multiprocessor exceeds the average, if there are many.
+        The share by which rows of an odd length lengthen a step.
+    lone : float
+        The blocks by which the busiest multiprocessor exceeds its share, if few blocks start when
+        the first ones end: the blocks of a multiprocessor end together, and so the places of one
+        multiprocessor are free for the next blocks.
     """
 
     tile: int
@@ -70,7 +73,7 @@ class Form:
     store: float
     store_unaligned: float
     unaligned: float
-    tail: float
+    lone: float
 
     def time(self, m: int, n: int, k: int, slices: int, multiprocessors: int) -> float:
         """Return the predicted time of the kernel in microseconds, without adding up slices."""
@@ -78,16 +81,24 @@ class Form:
         blocks = -(-m // rows) * -(-n // cols) * cluster * slices
         stages = -(-k // stage)
         steps = -(-stages // (cluster * slices)) * stage
-        average = blocks / multiprocessors
-        busiest = min(max(average + self.tail, self.resident), math.ceil(average))
-        aligned = n % 4 == 0
-        work = busiest * self.step * (1 if aligned else 1 + self.unaligned)
+        odd = 0.0 if n % 4 == 0 else 0.5 if n % 2 == 0 else 1.0
+        work = self._busiest(blocks, multiprocessors) * self.step * (1 + self.unaligned * odd)
+        store = self.store + odd * (self.store_unaligned - self.store)
         return (
             self.start
-            + self.wave * max(1, average / self.resident)
+            + self.wave * max(1, blocks / (self.resident * multiprocessors))
             + steps * math.sqrt(math.hypot(self.latency**2, work**2))
-            + m * n * slices * _MB * (self.store if aligned else self.store_unaligned)
+            + m * n * slices * _MB * store
         )
+
+    def _busiest(self, blocks: int, multiprocessors: int) -> float:
+        """Return how many blocks the multiprocessor with the most blocks has."""
+        most = -(-blocks // multiprocessors)
+        if (self.tile, self.parts) == (32, 2):
+            most += most % 2  # a block has two warps, and uses two of the four schedulers
+        waves = (blocks - 1) // (self.resident * multiprocessors)
+        left = blocks - waves * self.resident * multiprocessors
+        return most + self.lone / waves if waves and left <= multiprocessors else most
 
 
 def _tile_of(tile: int, parts: int) -> tuple[int, int, int, int]:
@@ -139,7 +150,7 @@ class Tile:
     def time(self, m: int, n: int, stages: int, multiprocessors: int) -> int:
         """Return the predicted cycles of a product."""
         tiles = -(-m // self.rows) * -(-n // self.cols)
-        return -(-tiles // multiprocessors) * (stages * self.cycles + 8 * self.cols)
+        return -(-tiles // multiprocessors) * (stages * self.cycles + self.rows * self.cols // 16)
 
     def defines(self) -> tuple[str, ...]:
         """Return the macros with which the kernel is compiled."""
@@ -152,8 +163,14 @@ _TILES = {
         64,
         (Tile(128, 256, 1024), Tile(128, 192, 800), Tile(128, 128, 540), Tile(128, 64, 400)),
     ),
+    "tf32": (32, (Tile(256, 128, 1210), Tile(128, 128, 750), Tile(64, 128, 560))),
     "dmma": (16, (Tile(128, 128, 2048), Tile(128, 64, 1090), Tile(64, 64, 580))),
 }
+
+
+def tiles_of(kernel: str) -> tuple[Tile, ...]:
+    """Return the tiles of a kernel, or nothing if its tile cannot be chosen."""
+    return _TILES[kernel][1] if kernel in _TILES else ()
 
 
 def tile(kernel: str, m: int, n: int, k: int, multiprocessors: int) -> Tile | None:
@@ -175,13 +192,13 @@ def of_one_matrix(variant: str) -> str:
 def possible_slices(m: int, n: int, k: int, form: Form, multiprocessors: int) -> list[int]:
     """Return the numbers of slices of K that are considered.
 
-    A slice has work for every group. All blocks run at the same time: blocks that start later would
-    run almost alone.
+    A slice has work for every group. There are at most twice as many blocks as run at a time: more
+    slices would only have to be added up.
     """
     rows, cols, cluster, stage = _tile_of(form.tile, form.parts)
     blocks = -(-m // rows) * -(-n // cols) * cluster
     least = max(stage * cluster, constants().least_slice)
-    most = min(k // least, form.resident * multiprocessors // blocks)
+    most = min(k // least, 2 * form.resident * multiprocessors // blocks)
     return [slices for slices in constants().slices if slices <= max(1, most)]
 
 

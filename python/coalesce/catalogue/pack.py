@@ -28,7 +28,7 @@ PARTIAL = _ROWS * _COLS  # the largest number of partial sums that a block passe
 _BOXES: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
     "tensor_map": {"a": ("float32", (128, 32)), "b": ("float32", (32, 256))},
     "bf16": {"a": ("bfloat16", (128, 64)), "b": ("bfloat16", (64, 64))},
-    "tf32": {"a": ("tfloat32", (256, 32)), "b": ("tfloat32", (32, 32))},
+    "tf32": {"a": ("tfloat32", (64, 32)), "b": ("tfloat32", (32, 32))},
     "tf32x3": {
         "a": ("tfloat32", (128, 32)),
         "low": ("float32", (128, 32)),

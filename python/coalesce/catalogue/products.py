@@ -74,13 +74,20 @@ def run_matmul(
         target = as_bits(target)
 
     run = Run([*operands, *([target] if target else [])], **how)
+    # If both operands lie in columns, their transposes do not have to be copied. Their product is
+    # the transpose of the result.
+    turned = entry is None and addend is None and alpha != 0 and _lie_in_columns(left, right)
+    if turned:
+        left, right, m, n = right.transposed(), left.transposed(), n, m
     if entry is None:
         name, tile = best.of_matmul(m, n, k, dtype, run.device)
         entry = catalogue.find("matmul", name)
     catalogue.check_runs(entry, run.device, dtype)
     # A kernel reads an element of c only to compute the same element of the result.
     read = operands if addend is None or not _same_place(addend, target) else operands[:2]
-    written = run.result((m, n), dtype if target is None else target.dtype, read, target)
+    shape = (n, m) if turned else (m, n)
+    written = run.result(shape, dtype if target is None else target.dtype, read, target)
+    product = run.scratch((m, n), dtype) if turned else written
     if alpha == 0:
         k = 0  # this means K = 0: the kernel does not read a and b
     if rounds and not k:  # only this variant can write bfloat16, and it needs operands: use zeros
@@ -96,7 +103,7 @@ def run_matmul(
             scalars = {"alpha": dtype.type(alpha), "beta": dtype.type(beta)}
         rest = {
             "c": unread if addend is None or beta == 0 else run.ready(addend),
-            "out": written,
+            "out": product,
             **scalars,
         }
         # 64-bit indices slow the fastest variants by some percent, so they are used only if needed.
@@ -107,8 +114,22 @@ def run_matmul(
         _launch_product(
             run, entry, tile or 0, (m, n, k), dtype, factors, rest, unread, tuple(defines)
         )
+        if turned:
+            run.transposed(product, "vectorized", written)
     run.work = product_work(m, n, k, left.dtype.itemsize, written.dtype.itemsize, adds=beta != 0)
     return run.deliver(written, operands, target), run
+
+
+def _lie_in_columns(a: Operand, b: Operand) -> bool:
+    """Return whether the transposes of two operands can be used as they are.
+
+    It must also take less time to transpose the result than to transpose the operands.
+    """
+    fewer = a.shape[0] * b.shape[1] <= math.prod(a.shape) + math.prod(b.shape)
+    return fewer and all(
+        x.on_gpu and x.lies_in_columns and not x.usable_as_is() and x.transposed().usable_as_is()
+        for x in (a, b)
+    )
 
 
 def _same_place(operand: Operand, out: Operand | None) -> bool:

@@ -279,11 +279,17 @@ class Run:
         size = matrix.dtype.itemsize
         self.launch(entry, (rows, cols), values, item_size=size, defines=defines)
 
-    def transposed(self, operand: Operand, variant: str = "padded") -> Any:
-        """Return the transpose of a matrix as a new array. A kernel of this package computes it."""
-        result = self.scratch(operand.shape[::-1], operand.dtype)
+    def transposed(self, matrix: Operand | Any, variant: str = "padded", out: Any = None) -> Any:
+        """Return the transpose of a matrix as a new array. A kernel of this package computes it.
+
+        The matrix is an operand, or an array of `scratch`. The transpose is written to `out`, if it
+        is passed.
+        """
+        result = self.scratch(matrix.shape[::-1], matrix.dtype) if out is None else out
+        own = self._own
         entry = catalogue.find("transpose", variant)
-        self.launch_on_matrix(entry, operand, {"out": result}, "in")
+        self.launch_on_matrix(entry, matrix, {"out": result}, "in")
+        self._own = own
         return result
 
     def result(

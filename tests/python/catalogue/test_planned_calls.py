@@ -14,6 +14,7 @@ import simulated_driver
 import coalesce
 from coalesce.arrays import copies
 from coalesce.catalogue import planned_calls
+from coalesce.catalogue.products import run_matmul
 from coalesce.catalogue.run import compiled
 
 
@@ -39,6 +40,46 @@ def planned(*arrays: Any, **changed: Any) -> bool:
     """Whether a product is planned; this also executes it."""
     options = {"variant": "tiled", "tile": None, "out": None, **changed}
     return planned_calls.run("matmul", arrays, options, None)[0] is not None
+
+
+class InColumns:
+    """A GPU array in Fortran order."""
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.kept = coalesce.to_device(np.ascontiguousarray(values.T))
+        item, rows = values.itemsize, len(values)
+        self.__cuda_array_interface__ = {
+            **self.kept.__cuda_array_interface__,
+            "shape": values.shape,
+            "strides": (item, rows * item),
+        }
+
+
+@pytest.mark.parametrize(
+    ("shape", "transposes"),
+    [((70, 90, 300), 1), ((33, 200, 65), 1), ((200, 300, 3), 2), ((1, 40, 50), 1), ((9, 9, 0), 0)],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("given_out", [True, False])
+@pytest.mark.usefixtures("made")
+def test_of_two_operands_in_columns_the_result_is_transposed(
+    shape: tuple[int, int, int],
+    transposes: int,
+    dtype: Any,
+    given_out: bool,
+    random: np.random.Generator,
+) -> None:
+    """The transposes of the operands are multiplied, if the result is smaller than they are."""
+    m, n, k = shape
+    a, b = random.random((m, k)).astype(dtype), random.random((k, n)).astype(dtype)
+    x, y = InColumns(a), InColumns(b)
+    out = coalesce.to_device(np.full((m, n), np.nan, dtype)) if given_out else None
+    got, run = run_matmul(x, y, variant="best", alpha=-0.5, out=out)
+    np.testing.assert_allclose(got.get(), -0.5 * a @ b, 1e-4)
+    assert [name for name, _ in run.records].count("vectorized") == transposes
+    for _ in range(2):  # the second call is planned
+        got = coalesce.matmul(x, y, variant="best", out=out)
+        np.testing.assert_allclose(got.get(), a @ b, 1e-4)
 
 
 @pytest.mark.parametrize("rows", [300, 384, 129, 1000])
