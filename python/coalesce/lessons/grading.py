@@ -26,10 +26,12 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from coalesce.common import require
+from coalesce.cxx.declarations import bare
 from coalesce.kernel import Kernel
 from coalesce.lessons import _exercises
 from coalesce.lessons._cases import exercises
@@ -147,17 +149,23 @@ def _cells(path: Path) -> list[tuple[str, list[str]]]:
         raise ValueError(f"a submission is a .cu file or a notebook (.ipynb); got {path}")
     try:
         cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-        sources = ["".join(cell["source"]) for cell in cells]
+        sources = ["".join(cell["source"]).lstrip() for cell in cells]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path} is no notebook of version 4") from None
-    heads = [source.partition("\n") for source in sources if source.lstrip().startswith("%%cuda")]
+    heads = [source.partition("\n") for source in sources if source.startswith("%%cuda")]
     return [("\n" + body, _DEFINITION.findall(head)) for head, _, body in heads]
 
 
 def _source(cells: list[tuple[str, list[str]]], name: str) -> tuple[str, list[str]] | None:
     """Return the last piece of CUDA C++ that defines a kernel, as if all cells had run in order."""
     kernel = re.compile(rf"\b__global__\b[^;{{}}]{{0,200}}?\b{name}\s*\(")
-    return next((cell for cell in reversed(cells) if kernel.search(cell[0])), None)
+    return next((cell for cell in reversed(cells) if kernel.search(_code(cell[0]))), None)
+
+
+@cache
+def _code(text: str) -> str:
+    """Return the beginning of a source without comments, which may contain the starting point."""
+    return bare(text[:_MOST_CHARACTERS])
 
 
 def _in_child(order: dict[str, Any], seconds: float) -> dict[str, Any]:

@@ -41,6 +41,18 @@ def test_solutions_and_starting_points(tmp_path):
     assert [each["stage"] for each in result["exercises"]] == ["counts"] * 3
 
 
+def test_the_last_cell_with_the_kernel_counts(tmp_path):
+    """As if the cells had run in order. A kernel in a comment is none."""
+    file = tmp_path / "submission.ipynb"
+    comment = "".join(f"// {line}\n" for line in BRIGHTEN.source.splitlines())
+    for last, stage in ((BRIGHTEN.source, "counts"), (BRIGHTEN.solution, "solved")):
+        first = BRIGHTEN.solution if stage == "counts" else BRIGHTEN.source
+        after = f"%%cuda\n{comment}__global__ void other() {{}}"
+        file.write_text(notebook(f"%%cuda\n{first}", f"\n%%cuda -D X=1\n{last}", after))
+        (grade,) = grading.grade(file)["exercises"]
+        assert grade["stage"] == stage
+
+
 @pytest.mark.parametrize("seed", [1, 2**31])
 def test_a_solution_passes_with_any_numbers(seed):
     with grading._exercises.seeded(seed):
