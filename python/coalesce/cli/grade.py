@@ -38,14 +38,14 @@ def run_grade(console: Console, options: argparse.Namespace) -> bool:
             for each in result["exercises"]
         ]
         head = f"{result['file']}: {result['solved']} of {result['of']} solved"
-        console.print(escape(head))
-        console.print(
-            tables.table(("exercise", "state", "what is wrong"), rows, wrap=("what is wrong",))
-        )
+        console.print(escape(f"{head}: {result['error']}" if result["error"] else head))
+        heads = ("exercise", "state", "what is wrong")
+        if rows:
+            console.print(tables.table(heads, rows, wrap=heads[2:]))
         graded.append(result)
     if options.json:
         Path(options.json).write_text(json.dumps(graded, indent=1), encoding="utf-8")
-    return all(result["solved"] == result["of"] for result in graded)
+    return all(result["solved"] == result["of"] > 0 for result in graded)
 
 
 def _beginning(text: str) -> str:

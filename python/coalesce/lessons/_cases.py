@@ -329,6 +329,11 @@ def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
     -------
     Exercise
 
+    Raises
+    ------
+    TypeError
+        `make` is no function, or returns no `Case`.
+
     Examples
     --------
     >>> def copy(even):
@@ -340,9 +345,13 @@ def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
     >>> coalesce.lessons.task(copy, {sectors: 128}).demands
     ('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum of at most 128',)
     """
+    if not callable(make):
+        raise TypeError(f"`make` must be a function that returns a Case; got {require.shown(make)}")
+    case = make(True)
+    if not isinstance(case, Case):
+        raise TypeError(f"`make` must return a lessons.Case; it returned {require.shown(case)}")
     name = make.__name__
     demands = tuple(demand.metric(metric, most) for metric, most in limits.items())
-    case = make(True)
     launch = f"grid {case.grid}, block {case.block}"
     kinds = frozenset({"load", "store", "atomic", "reduction", "async_copy"})
     return Exercise(name, None, make.__doc__ or name, launch, demands, make, (), kinds)

@@ -247,14 +247,19 @@ class Exercise:
         """
         number = require.whole("number", number, 1)
         if number > len(self._hints):
+            if not self._hints:
+                return "There are no hints."
             call = f"lessons.exercise({self.name!r}).solution"
             return f"There are {len(self._hints)} hints. {call} shows one solution."
         return self._hints[number - 1]
 
     def __repr__(self) -> str:
         lines = [f"{self.name}: {self.task}", f"  launch: {self.launch}"]
-        hints = f"  hints: lessons.exercise({self.name!r}).hint(1) to .hint({len(self._hints)})"
-        return console.wrapped([*lines, *(f"  - {text}" for text in self.demands), hints])
+        lines += [f"  - {text}" for text in self.demands]
+        if self._hints:
+            call = f"lessons.exercise({self.name!r})"
+            lines.append(f"  hints: {call}.hint(1) to .hint({len(self._hints)})")
+        return console.wrapped(lines)
 
     def check(self, kernel: Kernel | str) -> Verdict:
         """Run a kernel on the simulator and check whether it solves the exercise.

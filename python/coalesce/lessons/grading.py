@@ -85,21 +85,24 @@ def grade(
 
     `names` are the exercises to grade. By default, these are all tasks of the file `tasks`, or all
     exercises whose kernels the submission contains. `seconds` limits the processor time of each
-    check. The result can be written as JSON.
+    check. The result can be written as JSON. If the file cannot be read, it says why under
+    ``"error"``, and no exercise is solved.
     """
     path = Path(file)
-    cells = _cells(path)
     known = _known(tasks)
+    error, cells = "", []
+    try:
+        cells = _cells(path)
+    except (OSError, ValueError) as reason:
+        error = str(reason)
     if names:
         wanted = [require.choice("exercises", name, known) for name in names]
     elif tasks is not None:
         wanted = list(known)
     else:
         wanted = [name for name in known if _source(cells, name) is not None]
-    if not wanted:
-        raise ValueError(
-            f"{path} has no kernel of an exercise; in a notebook, kernels must be in %%cuda cells"
-        )
+    if not wanted and not error:
+        error = "there is no kernel of an exercise; in a notebook, kernels must be in %%cuda cells"
     seed = secrets.randbits(32) if seed is None else seed
 
     def one(name: str) -> Grade:
@@ -124,6 +127,7 @@ def grade(
         "solved": sum(each.solved for each in grades),
         "of": len(grades),
         "seed": seed,
+        "error": error,
         "exercises": [asdict(each) for each in grades],
     }
 
@@ -133,7 +137,7 @@ def _known(tasks: str | Path | None) -> dict[str, Exercise]:
     if tasks is None:
         return {each.name: each for each in exercises()}
     listed = runpy.run_path(str(tasks)).get("tasks")
-    if not listed or not all(isinstance(each, Exercise) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(each, Exercise) for each in listed):
         raise ValueError(
             f"{tasks} must define a list `tasks` with the results of lessons.task(...)"
         )
@@ -146,12 +150,12 @@ def _cells(path: Path) -> list[tuple[str, list[str]]]:
     if path.suffix == ".cu":
         return [(text, [])]
     if path.suffix != ".ipynb":
-        raise ValueError(f"a submission is a .cu file or a notebook (.ipynb); got {path}")
+        raise ValueError("a submission must be a .cu file or a notebook (.ipynb)")
     try:
         cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
         sources = ["".join(cell["source"]).lstrip() for cell in cells]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{path} is no notebook of version 4") from None
+        raise ValueError("the file is no notebook of version 4") from None
     heads = [source.partition("\n") for source in sources if source.startswith("%%cuda")]
     return [("\n" + body, _DEFINITION.findall(head)) for head, _, body in heads]
 

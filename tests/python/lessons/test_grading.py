@@ -253,14 +253,32 @@ def test_the_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.py", "", "a submission is a .cu file or a notebook"),
+        ("a.py", "", "a submission must be a .cu file or a notebook"),
         ("a.ipynb", "[1", "is no notebook of version 4"),
         ("a.ipynb", '{"cells": [3]}', "is no notebook of version 4"),
         ("a.ipynb", "[" * 100_000, "is no notebook of version 4"),
-        ("a.cu", "int x;", "has no kernel of an exercise"),
+        ("a.cu", "int x;", "there is no kernel of an exercise"),
+        ("a.cu", None, "No such file"),
     ],
 )
 def test_files_that_are_no_submissions(tmp_path, capsys, name, content, message):
-    (tmp_path / name).write_text(content)
-    assert cli.main(["grade", str(tmp_path / name)]) == 1
-    assert message in capsys.readouterr().err
+    """The other files are graded all the same."""
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    right = tmp_path / "right.cu"
+    right.write_text(BRIGHTEN.solution)
+    assert cli.main(["grade", str(tmp_path / name), str(right)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert message in out
+    assert "right.cu: 1 of 1 solved" in out
+
+
+def test_mistakes_in_a_file_of_tasks(tmp_path, capsys):
+    (tmp_path / "tasks.py").write_text("tasks = 3")
+    command = ["grade", "a.cu", "--tasks", str(tmp_path / "tasks.py")]
+    assert cli.main(command) == 1
+    assert "must define a list `tasks`" in capsys.readouterr().err
+    with pytest.raises(TypeError, match=r"must return a lessons\.Case; it returned NoneType"):
+        lessons.task({}.get, {})
+    with pytest.raises(TypeError, match="must be a function that returns a Case; got int 3"):
+        lessons.task(3, {})
