@@ -52,6 +52,8 @@ struct CheckedInstruction {
     // True for a load of the word that contains a bit field, for a write of the bit field; see
     // loads_for_bit_fields().
     bool for_bit_field = false;
+    // True for a plain access that check_words() may check.
+    bool by_words = false;
 };
 
 // Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
@@ -178,6 +180,15 @@ class CheckObserver {
     template <bool shared>
     [[nodiscard]] bool check_rows(Place& at, sim::LaneMask lanes, bool reads);
     [[nodiscard]] bool repeats(const Place& at);
+    // Returns true if the access certainly reads settled granules of shared memory.
+    [[nodiscard]] bool is_settled(BlockState& b, const sim::Warp& w,
+                                  const sim::MemoryEvent& e) const;
+    // Checks a plain access granule by granule, as long as it is correct. Returns the lanes that
+    // are left.
+    template <bool shared, bool reads>
+    [[nodiscard]] sim::LaneMask check_words(BlockState& b, const sim::Warp& w,
+                                            const sim::MemoryEvent& e);
+    static void settle(const Place& at, const Cell& cell, uint64_t row, sim::LaneMask granules);
     [[nodiscard]] KnownRead as_known(const Place& at);
     [[nodiscard]] uint64_t& changes_of(uint32_t buffer) {
         return changes_[buffer % changes_.size()];

@@ -112,6 +112,8 @@ class BlockOrder {
     [[nodiscard]] bool before_sync_of_warp(const Stamp& then, uint32_t warp) const {
         return then.block == block_ && then.warp == warp && then.time <= warps_[warp].floor;
     }
+    // Returns the time of the last synchronization of the whole warp.
+    [[nodiscard]] uint32_t floor_of(uint32_t warp) const { return warps_[warp].floor; }
     // Returns true if some lanes of the warp have synchronized without the others.
     [[nodiscard]] bool has_pairs(uint32_t warp) const { return warps_[warp].pairs != nullptr; }
     // Returns the time of the last barrier of the block.

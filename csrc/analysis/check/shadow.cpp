@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace coalesce::analysis {
 
@@ -38,7 +39,22 @@ Cell& Row::own(uint32_t granule) {
     return cell(count_++);
 }
 
+void Row::settle() {
+    const auto& cells = std::as_const(*this);
+    const uint32_t a = cells.cell(0).read[0].block, b = cells.cell(0).read[1].block;
+    bool is = a != b;
+    for (uint32_t n = 0; n < count_; ++n) {
+        const Cell& c = cells.cell(n);
+        is = is && c.write.time == 0 && c.write.extra == 0 && c.read[0].time && c.read[1].time &&
+             c.read[0].block == a && c.read[1].block == b;
+    }
+    if (!is) return;
+    settled_[0] = a;
+    settled_[1] = b;
+}
+
 void Row::assign(LaneMask granules, const Cell& c) {
+    settled_[0] = 0;
     if (granules == sim::all_lanes) {
         count_ = 1;
         first_ = c;
@@ -86,6 +102,41 @@ void SharedShadow::start(uint32_t block, uint64_t bytes, uint32_t granule_bits, 
     for (const uint64_t granule : with_location_) location_at_[granule] = 0;
     with_location_.clear();
     location_at_.resize(rows * Row::size);
+    settled_.resize(rows * Row::size);
+    granule_bits_ = granule_bits;
+    floor_ = 0;
+    if (++epoch_ > max_epoch) {
+        std::ranges::fill(settled_, 0);
+        epoch_ = 1;
+    }
+}
+
+bool SharedShadow::is_settled(const sim::MemoryEvent& e, uint32_t warp, uint32_t floor) {
+    start_epoch(floor);
+    const uint64_t* const settled = settled_.data();
+    const uint64_t now = tag(), wrong = ~uint64_t{UINT32_MAX} | 1u << warp;
+    const uint32_t bits = granule_bits_, width = e.bytes >> bits;
+    const auto test = [&](uint64_t address) {
+        const uint64_t* const of_lane = settled + (address >> bits);
+        uint64_t found = 0;
+        for (uint32_t i = 0; i < width; ++i) found |= of_lane[i] ^ now;
+        return found & wrong;
+    };
+    if (test(e.address(std::countr_zero(e.mask)))) return false;
+    if (e.shape == sim::Shape::uniform) return true;
+    uint64_t found = 0;
+    if (e.shape == sim::Shape::consecutive) {
+        const uint64_t* const first = settled + (e.first >> bits);
+        for (uint32_t i = 0; i < sim::warp_size * width; ++i) found |= first[i] ^ now;
+        return (found & wrong) == 0;
+    }
+    if (e.shape == sim::Shape::strided) {
+        for (uint32_t lane = 1; lane < sim::warp_size; ++lane)
+            found |= test(e.first + lane * uint64_t(e.stride));
+        return found == 0;
+    }
+    sim::for_each_lane(e.mask, [&](int lane) { found |= test(e.addresses[lane]); });
+    return found == 0;
 }
 
 void SharedShadow::forget_order(BlockRow& r) const {

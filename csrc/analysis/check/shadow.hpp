@@ -19,6 +19,10 @@
 // all of them (Stamp::shift). So one test suffices for all lanes, and the shadow memory is smaller
 // than the memory. A row stores up to six different cells. If there are more, it stores 32. Rows
 // of global memory are allocated on first use, 32 at a time.
+//
+// Nearly all reads change nothing, because two warps (or, in global memory, two blocks) have read
+// the granules before. Granules of shared memory and rows of global memory are then marked as
+// settled, and reads by other warps or blocks only test the mark.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +37,7 @@
 
 #include "analysis/check/order.hpp"
 #include "sim/memory/address_space.hpp"
+#include "sim/warp/memory.hpp"
 
 namespace coalesce::analysis {
 
@@ -67,11 +72,26 @@ class Row {
         return count_ > most ? others_[n] : n == 0 ? first_ : others_[n - 1];
     }
     [[nodiscard]] Cell& cell(uint32_t n) {
+        settled_[0] = 0;
         return const_cast<Cell&>(static_cast<const Row&>(*this).cell(n));
+    }
+    // Marks the row as settled if nothing was written to it, and two blocks have read each granule
+    // and are in its cell. Then reads by other blocks change nothing. The mark ends with the next
+    // change.
+    void settle();
+    [[nodiscard]] bool is_settled(uint32_t block) const {
+        return settled_[0] && settled_[0] != block && settled_[1] != block;
     }
     [[nodiscard]] const Cell& at(uint32_t granule) const { return cell(number_at(granule)); }
     // Gives the granule a cell of its own, which can be changed.
     [[nodiscard]] Cell& own(uint32_t granule);
+    // Gives each granule a cell of its own. These can be changed.
+    [[nodiscard]] Cell* apart() {
+        settled_[0] = 0;
+        if (count_ <= most) split();
+        return others_.get();
+    }
+    [[nodiscard]] bool is_apart() const { return count_ > most; }
     // Gives these granules this cell.
     void assign(sim::LaneMask granules, const Cell& cell);
     // Replaces each cell by changed(cell). same(a, b) must return true if the results for two cells
@@ -126,6 +146,7 @@ class Row {
 
     sim::LaneMask granules_[most] = {sim::all_lanes};
     Cell first_;
+    uint32_t settled_[2] = {};  // the two blocks, or 0
     // The number of cells: up to `most`, or 32. Then all of them are in `others_`.
     uint8_t count_ = 1;
     uint8_t reserved_ = 0;  // the size of `others_`
@@ -181,6 +202,7 @@ class SharedShadow {
     // last barrier.
     [[nodiscard]] Row& row(uint64_t number, uint32_t floor, uint32_t now) {
         BlockRow& r = rows_[number];
+        start_epoch(floor);
         if (!is_shared_) {
             if (r.block != block_) {
                 r.row.assign(sim::all_lanes, {});
@@ -192,11 +214,32 @@ class SharedShadow {
         r.latest = now;
         return r.row;
     }
+    [[nodiscard]] bool is_shared() const { return is_shared_; }
+    // Returns the row for an access at the time `now`, without the changes after a barrier. Only if
+    // no other block may access it.
+    [[nodiscard]] Row& row_of_block(uint64_t number, uint32_t now) {
+        BlockRow& r = rows_[number];
+        if (r.block != block_) {
+            r.row.assign(sim::all_lanes, {});
+            r.block = block_;
+        }
+        r.latest = now;
+        return r.row;
+    }
     // Returns the cell of a granule.
     [[nodiscard]] Cell cell(uint64_t granule) const {
         const BlockRow& r = rows_[granule / Row::size];
         return is_shared_ || r.block == block_ ? r.row.at(granule % Row::size) : Cell{};
     }
+    // Most reads of shared memory change nothing: two warps have read the granule since the last
+    // barrier, and are in its cell. These are settled granules; see is_settled().
+    void settle(uint64_t granule, uint32_t warp_a, uint32_t warp_b) {
+        if (!is_shared_) settled_[granule] = tag() | 1u << warp_a | 1u << warp_b;
+    }
+    void unsettle(uint64_t granule) { settled_[granule] = 0; }
+    // Returns true if all lanes read settled granules, and their warp is in none of the cells. Then
+    // nothing can be wrong, and the cells stay the same. `floor` is the time of the last barrier.
+    [[nodiscard]] bool is_settled(const sim::MemoryEvent& e, uint32_t warp, uint32_t floor);
     [[nodiscard]] Location& location(uint64_t granule) {
         uint32_t& number = location_at_[granule];
         if (number == 0) {
@@ -218,8 +261,20 @@ class SharedShadow {
     // It does not matter any more which threads made them.
     void forget_order(BlockRow& r) const;
 
-    uint32_t block_ = 0;
+    void start_epoch(uint32_t floor) {
+        if (floor == floor_) return;
+        floor_ = floor;
+        ++epoch_;
+    }
+    [[nodiscard]] uint64_t tag() const { return uint64_t{epoch_} << 32; }
+
+    uint32_t block_ = 0, granule_bits_ = 0;
     bool is_shared_ = false, needs_writes_ = false;
+    // `epoch_` changes with the block, and with the time of the last barrier, `floor_`.
+    static constexpr uint32_t max_epoch = UINT32_MAX / 2;  // when a block starts
+    uint32_t epoch_ = 0, floor_ = 0;
+    // For each granule: the epoch in which it was settled, and in the low 32 bits the two warps.
+    std::vector<uint64_t> settled_;
     std::vector<BlockRow> rows_;
     std::vector<uint32_t> location_at_;    // for each granule: 1 + an index into locations_, or 0
     std::vector<uint64_t> with_location_;  // the granules that have a location

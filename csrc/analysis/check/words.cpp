@@ -1,0 +1,228 @@
+// Checks single granules, which each lane accesses by itself: tiles that are read along columns,
+// strides, and addresses from tables. Most of these accesses are correct, and few cases are
+// frequent. Only these are here. All others are left to rows.cpp and cells.cpp, whose results are
+// the same.
+#include <bit>
+#include <utility>
+
+#include "analysis/check/kept_accesses.hpp"
+
+namespace coalesce::analysis {
+
+using sim::MemoryEvent;
+using sim::Shape;
+using sim::Warp;
+
+bool CheckObserver::is_settled(BlockState& b, const sim::Warp& w, const MemoryEvent& e) const {
+    const uint32_t bytes = e.bytes;
+    if (e.of || !std::has_single_bit(bytes) || bytes >> shared_bits_ == 0 || b.order.has_flags())
+        return false;
+    if (variable_of_[e.pc] >= 0) {
+        const sim::Buffer& variable = shared_variables_[size_t(variable_of_[e.pc])];
+        const auto is_inside = [&](uint64_t address) {
+            return address - variable.address <= variable.bytes - bytes;
+        };
+        if (variable.bytes < bytes) return false;
+        bool all = true;
+        if (e.shape == Shape::scattered)
+            sim::for_each_lane(e.mask,
+                               [&](int lane) { all = all && is_inside(e.addresses[lane]); });
+        else
+            all = is_inside(e.first) && is_inside(e.address(sim::warp_size - 1));
+        if (!all) return false;
+    }
+    return b.shared.is_settled(e, w.index, b.order.floor());
+}
+
+namespace {
+
+// What decides whether an earlier access is ordered before an access by a warp, if the block uses
+// no flags.
+struct Now {
+    const Stamp& me;  // without lanes
+    uint32_t floor, warp_floor;
+    [[nodiscard]] bool is_past(const Stamp& s) const {
+        return s.time == 0 || (s.block == me.block &&
+                               (s.time <= floor || (s.warp == me.warp && s.time <= warp_floor)));
+    }
+};
+
+enum class Step : uint8_t { same, changed, settled, unclear };
+
+// These functions do what read() and write() do, for the cell of one granule and in the most
+// frequent cases. `me` has the lane. `flags` are the flags that the cell must have.
+[[gnu::always_inline]] inline Step read_word(Cell& cell, const Stamp& me, const Now& now,
+                                             uint32_t granule, uint32_t flags,
+                                             bool only_unwritten) {
+    const Stamp& w = cell.write;
+    if (w.time && only_unwritten) return Step::unclear;
+    if (w.extra != flags || (w.time && (w.block != me.block || w.time > now.floor)))
+        return Step::unclear;
+    auto& [a, b] = cell.read;
+    const auto is_same = [&](const Stamp& r) {
+        return r.time == me.time && of_same_warp(r, me) && r.lane_at(granule) == me.lane &&
+               r.extra_at(granule) == me.extra;
+    };
+    if (is_same(a) || is_same(b)) return Step::same;
+    if (now.is_past(a)) {
+        a = me;
+        return Step::changed;
+    }
+    Stamp* kept = &a;
+    if (!of_same_warp(a, me)) {
+        if (now.is_past(b)) {
+            b = me;
+            return a.block == me.block ? Step::settled : Step::changed;
+        }
+        if (!of_same_warp(b, me)) {
+            if (a.block != b.block || a.block == me.block)
+                return a.warp != b.warp || a.block != b.block ? Step::same : Step::unclear;
+            b = me;
+            return Step::changed;
+        }
+        kept = &b;
+    }
+    if (kept->shift != Stamp::one_lane) return Step::unclear;
+    const bool own = kept->lane == me.lane && kept->extra == me.lane;
+    if (kept == &a && !own && b.time == 0 && a.pc != me.pc) {
+        b = me;
+        return Step::changed;
+    }
+    Stamp later = me;
+    if (!own) (void)merge(*kept, later, 1u << granule);
+    *kept = later;
+    return Step::changed;
+}
+
+[[gnu::always_inline]] inline Step write_word(Cell& cell, const Stamp& me, const Now& now,
+                                              uint32_t granule) {
+    const auto is_ordered = [&](const Stamp& s) {
+        return now.is_past(s) || (of_same_warp(s, me) && s.lane_at(granule) == me.lane);
+    };
+    const auto is_read_before = [&](const Stamp& r) {
+        return now.is_past(r) || (is_ordered(r) && r.extra == r.lane);
+    };
+    if ((cell.write.extra & ~uint32_t(Cell::initialised)) || !is_ordered(cell.write) ||
+        !is_read_before(cell.read[0]) || !is_read_before(cell.read[1]))
+        return Step::unclear;
+    cell = {me, {}};
+    cell.mark(Cell::initialised);
+    return Step::changed;
+}
+
+}  // namespace
+
+template <bool shared, bool reads>
+LaneMask CheckObserver::check_words(BlockState& b, const Warp& w, const MemoryEvent& e) {
+    static_assert(shared || reads);
+    const uint32_t bytes = e.bytes, bits = shared ? shared_bits_ : global_bits_,
+                   width = bytes >> bits;
+    const BlockOrder& order = b.order;
+    if (e.of || !std::has_single_bit(bytes) || width == 0 || order.has_flags() ||
+        order.has_pairs(w.index) || order.took_lock(w.index))
+        return e.mask;
+    const uint32_t time = order.now();
+    const int front = std::countr_zero(e.mask);
+    const uint64_t from = e.address(front);
+    // The memory that the lanes may access: the buffer, or the shared variable.
+    uint64_t start = 0, size = UINT64_MAX;
+    uint32_t number = 0;
+    const sim::Buffer* with_gaps = nullptr;
+    if constexpr (shared) {
+        if (b.shared.is_shared()) return e.mask;
+        if (const int named = variable_of_[e.pc]; named >= 0) {
+            start = shared_variables_[size_t(named)].address;
+            size = shared_variables_[size_t(named)].bytes;
+        }
+    } else {
+        number = buffer_hints_[e.pc];
+        const sim::Buffer* buffer = &global_.memory().buffers()[number];
+        if (from - buffer->address >= buffer->bytes) {
+            number = buffer_hints_[e.pc] = global_.buffer_of(from);
+            buffer = &global_.memory().buffers()[number];
+        }
+        if (buffer->undefined) return e.mask;
+        if (buffer->has_gaps) with_gaps = buffer;
+        start = buffer->address;
+        size = buffer->bytes;
+    }
+    if (size < bytes) return e.mask;
+    const uint64_t base = shared ? 0 : start;
+    const bool only_unwritten =
+        !shared && (instructions_[e.pc].traits.read_only || has_alias(e.pc));
+    // Rows whose granules share cells are left to check_rows(), if neighbouring lanes access
+    // neighbouring granules.
+    const int back = sim::warp_size - 1 - std::countl_zero(e.mask);
+    if (back > front && e.address(back) - from == uint64_t(back - front) * bytes) {
+        if (!shared || !b.shared.row_of_block((from >> bits) / Row::size, time).is_apart())
+            return e.mask;
+    }
+    // If several neighbouring lanes read the same word, its cell keeps the last two of them.
+    LaneMask skipped = 0;
+    if (reads && e.shape == Shape::scattered && e.mask == sim::all_lanes) {
+        LaneMask repeats = 0;
+        for (int lane = 1; lane < sim::warp_size; ++lane)
+            repeats |= LaneMask{e.addresses[lane] == e.addresses[lane - 1]} << lane;
+        skipped = repeats & repeats >> 1 & repeats >> 2;
+    }
+    Stamp me;
+    me.block = order.block();
+    me.time = time;
+    me.pc = e.pc;
+    me.warp = w.index;
+    me.shift = Stamp::one_lane;
+    const Now now{me, order.floor(), order.floor_of(w.index)};
+    bool changed = false;
+    LaneMask left = reads && e.shape == Shape::uniform ? 1 : e.mask;
+    for (; left; left &= left - 1) {
+        const int lane = std::countr_zero(left);
+        if (sim::has_lane(skipped, lane)) continue;
+        const uint64_t address = e.address(lane);
+        if (((address - base) & (bytes - 1)) || address - start > size - bytes) break;
+        if (with_gaps && with_gaps->in_gap(address - base)) break;
+        me.lane = uint32_t(lane);
+        if (reads) me.extra = e.shape == Shape::uniform ? sim::warp_size - 1 : me.lane;
+        const uint64_t first = (address - base) >> bits;
+        uint32_t done = 0;
+        if constexpr (shared) {
+            Cell* const cells = b.shared.row_of_block(first / Row::size, time).apart();
+            for (; done < width; ++done) {
+                const uint32_t granule = uint32_t(first + done) % Row::size;
+                Cell& cell = cells[granule];
+                const Step step = reads
+                                      ? read_word(cell, me, now, granule, Cell::initialised, false)
+                                      : write_word(cell, me, now, granule);
+                if (step == Step::unclear) break;
+                if (reads && step == Step::settled)
+                    b.shared.settle(first + done, cell.read[0].warp, cell.read[1].warp);
+            }
+        } else {
+            Row& row = global_.row(number, first / Row::size);
+            for (; done < width; ++done) {
+                const uint32_t granule = uint32_t(first + done) % Row::size;
+                const uint32_t n = row.number_at(granule);
+                Cell cell = std::as_const(row).cell(n);
+                const Step step = read_word(cell, me, now, granule, 0, only_unwritten);
+                if (step == Step::unclear) break;
+                if (step == Step::same) continue;
+                changed = true;
+                if (row.granules(n) == 1u << granule)
+                    row.cell(n) = cell;
+                else
+                    row.assign(1u << granule, cell);
+            }
+        }
+        if (done < width) break;
+    }
+    if (!shared && changed) ++changes_of(number);
+    return left;
+}
+
+template LaneMask CheckObserver::check_words<true, true>(BlockState&, const Warp&,
+                                                         const MemoryEvent&);
+template LaneMask CheckObserver::check_words<true, false>(BlockState&, const Warp&,
+                                                          const MemoryEvent&);
+template LaneMask CheckObserver::check_words<false, true>(BlockState&, const Warp&,
+                                                          const MemoryEvent&);
+
+}  // namespace coalesce::analysis
