@@ -64,7 +64,8 @@ def run_program(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _passed_on_signals() -> Iterator[None]:
     """Pass signals that would end only this process on to the program."""
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    ending = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    numbers = [number for number in ending if signal.getsignal(number) == signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         numbers = []  # only the main thread may change how signals are handled
     for number in numbers:

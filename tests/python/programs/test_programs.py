@@ -447,7 +447,7 @@ def compilers(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_stopped_command_ends_the_compilers(tmp_path: Path, number: signal.Signals) -> None:
     source = written(tmp_path, f"#include <thrust/sort.h>\nint main() {{ return {number:d}; }}\n")
     command = [sys.executable, "-m", "coalesce", "run", str(source)]
