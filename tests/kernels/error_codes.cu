@@ -208,6 +208,15 @@ RUNTIME(cudaErrorInvalidValue, [] {
     c.kind = cudaMemcpyDeviceToDevice;
     return cudaMemcpy3D(&c);
 }())
+RUNTIME(cudaErrorInvalidValue,
+        cudaMemset3D(make_cudaPitchedPtr(device, 16, 16, size_t(1) << 60), 0,
+                     make_cudaExtent(16, 1, size_t(1) << 60)))
+RUNTIME(cudaErrorInvalidValue, [] {
+    cudaMemsetParams set{};
+    set.dst = device, set.elementSize = 4, set.width = 1, set.height = size_t(1) << 60;
+    cudaGraphNode_t node;
+    return cudaGraphAddMemsetNode(&node, graph, nullptr, 0, &set);
+}())
 RUNTIME(cudaErrorInvalidValue, cudaEventCreateWithFlags(&event, cudaEventInterprocess))
 RUNTIME(cudaErrorInvalidValue, cudaEventCreateWithFlags(&event, 64))
 RUNTIME(cudaErrorInvalidValue, cudaStreamCreateWithFlags(&other, 64))

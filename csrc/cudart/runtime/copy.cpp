@@ -59,9 +59,14 @@ void fill_box(const PitchedPointer& p, int value, const Extent& e, Stream stream
     require(e.depth <= 1 || e.height <= p.ysize, cudaErrorInvalidValue,
             "a slice of the box has more rows than a slice of the memory (ysize)");
     if (e.width == 0 || e.height == 0) return;
+    size_t slice = 0;
+    require(
+        e.depth <= 1 || (e.width <= p.pitch && !__builtin_mul_overflow(p.pitch, p.ysize, &slice)),
+        cudaErrorInvalidValue, "the pitch is smaller than a row, or a slice is too large");
+    (void)runtime().memory.view(p.ptr, extent(e.width, p.pitch, e.height, slice, e.depth),
+                                "cudaMemset3D(): the destination");
     for (size_t z = 0; z < e.depth; ++z)
-        submit(fill(static_cast<char*>(p.ptr) + z * p.pitch * p.ysize, p.pitch, value, e.width,
-                    e.height),
+        submit(fill(static_cast<char*>(p.ptr) + z * slice, p.pitch, value, e.width, e.height),
                stream);
 }
 

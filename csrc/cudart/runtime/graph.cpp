@@ -55,8 +55,10 @@ KernelWork kernel_of(const KernelNodeParameters* p) {
     return w;
 }
 SetWork set_of(const MemsetParameters* p) {
-    require(p && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4),
-            cudaErrorInvalidValue);
+    require(
+        p && (p->elementSize == 1 || p->elementSize == 2 || p->elementSize == 4) &&
+            (p->height <= 1 || (p->pitch <= max_pitch && p->width <= p->pitch / p->elementSize)),
+        cudaErrorInvalidValue);
     SetWork s;
     s.to = static_cast<std::byte*>(p->dst);
     s.pitch = p->pitch, s.value = p->value, s.element = p->elementSize, s.width = p->width;
@@ -229,6 +231,7 @@ void core::cudaGraphNodeGetDependentNodes(Node n, Node* nodes, EdgeData*, size_t
 }
 void core::cudaGraphAddDependencies(Graph g, const Node* from, const Node* to, const EdgeData*,
                                     size_t count) {
+    require((from && to) || count == 0, cudaErrorInvalidValue);
     for (size_t i = 0; i < count; ++i) {
         require(graph_of(g).has(from[i]) && graph_of(g).has(to[i]), cudaErrorInvalidValue);
         to[i]->after.push_back(from[i]);
@@ -236,6 +239,7 @@ void core::cudaGraphAddDependencies(Graph g, const Node* from, const Node* to, c
 }
 void core::cudaGraphRemoveDependencies(Graph g, const Node* from, const Node* to, const EdgeData*,
                                        size_t count) {
+    require((from && to) || count == 0, cudaErrorInvalidValue);
     for (size_t i = 0; i < count; ++i) {
         require(graph_of(g).has(to[i]) && std::erase(to[i]->after, from[i]) > 0,
                 cudaErrorInvalidValue);

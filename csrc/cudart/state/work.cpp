@@ -9,6 +9,16 @@
 
 namespace coalesce::cudart {
 
+uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t depth) {
+    if (width == 0 || height == 0 || depth == 0) return 0;
+    uint64_t rows = 0, slices = 0, sum = 0;
+    const bool overflows = __builtin_mul_overflow(height - 1, pitch, &rows) ||
+                           __builtin_mul_overflow(depth - 1, slice, &slices) ||
+                           __builtin_add_overflow(rows, slices, &sum) ||
+                           __builtin_add_overflow(sum, width, &sum);
+    return overflows ? UINT64_MAX : sum;
+}
+
 namespace {
 
 // The bandwidth of PCI Express 5.0 with 16 lanes. It has 64 GB/s in each direction (PCI-SIG), and
@@ -29,18 +39,6 @@ std::string direction(CopyKind kind) {
         default:
             return "cudaMemcpyDefault";
     }
-}
-
-// Returns the distance in bytes from the first to the last byte of a copy of rows. If the distance
-// does not fit into 64 bits, returns the largest number; no allocation has that many bytes.
-uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice, size_t depth) {
-    if (width == 0 || height == 0 || depth == 0) return 0;
-    uint64_t rows = 0, slices = 0, sum = 0;
-    const bool overflows = __builtin_mul_overflow(height - 1, pitch, &rows) ||
-                           __builtin_mul_overflow(depth - 1, slice, &slices) ||
-                           __builtin_add_overflow(rows, slices, &sum) ||
-                           __builtin_add_overflow(sum, width, &sum);
-    return overflows ? UINT64_MAX : sum;
 }
 
 bool is_empty(const CopyWork& c) { return c.width == 0 || c.height == 0 || c.depth == 0; }

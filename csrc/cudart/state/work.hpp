@@ -18,6 +18,11 @@ struct Function;
 // The largest pitch of a copy or a fill, in bytes (the device attribute memPitch).
 inline constexpr size_t max_pitch = 0x7fffffff;
 
+// Returns the distance in bytes from the first to the last byte of a copy of rows. If the distance
+// does not fit into 64 bits, returns the largest number; no allocation has that many bytes.
+[[nodiscard]] uint64_t extent(size_t width, size_t pitch, size_t height, size_t slice,
+                              size_t depth);
+
 // A launch of a kernel.
 struct KernelWork : Launch {
     Function* function = nullptr;
