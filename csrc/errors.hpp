@@ -85,7 +85,7 @@ enum class Fault : uint8_t {
 struct KernelFault : LaunchError {
     KernelFault(Fault fault, const std::string& message) : LaunchError(message), fault(fault) {}
     Fault fault;
-    uint64_t handle = 0;  // no_object: the handle
+    uint64_t handle = 0;  // no_object: the handle; no_function: the address
 };
 
 // The kernel was stopped because it executed more instructions than the launch allows.

@@ -13,9 +13,6 @@ namespace coalesce::analysis {
 
 namespace {
 
-// The largest number of blocks in a cluster (CUDA C++ Programming Guide, "Thread Block Clusters").
-constexpr uint64_t most_blocks_of_cluster = 8;
-
 // Makes one observer for each host thread, runs the grid, and then passes the observers to `take`,
 // one by one.
 template <sim::Observer O, class Make, class Take>
@@ -121,7 +118,7 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
     const auto refuse = [&](const std::string& why) {
         throw InvalidCluster(program.kernel + ": " + why);
     };
-    const bool asked = launch.cluster.count() > 1;
+    const bool asked = launch.cluster.count() != 1;
     if (program.cluster[0]) {
         const Dim3 declared{program.cluster[0], program.cluster[1], program.cluster[2]};
         if (asked && text(declared) != text(launch.cluster))
@@ -132,12 +129,14 @@ void choose_clusters(const sim::Program& program, LaunchRequest& request) {
     launch.explicit_cluster = asked || program.cluster[0];
     launch.has_clusters = program.has_clusters || asked;
     const uint64_t size = launch.cluster.count();
-    if (size <= 1) return;
+    if (size == 1) return;
+    if (size == 0) refuse("the clusters of " + text(launch.cluster) + " have no blocks");
     if (request.gpu->major < 9)
         refuse("clusters of blocks need a GPU of compute capability 9.0 or later");
-    if (size > most_blocks_of_cluster)
+    if (size > request.most_cluster_blocks)
         refuse("a cluster has " + std::to_string(size) + " blocks; at most " +
-               std::to_string(most_blocks_of_cluster) + " are portable");
+               std::to_string(request.most_cluster_blocks) +
+               (request.most_cluster_blocks == 8 ? " are portable" : " are possible"));
     if (launch.grid.x % launch.cluster.x || launch.grid.y % launch.cluster.y ||
         launch.grid.z % launch.cluster.z)
         refuse("the grid of " + text(launch.grid) +

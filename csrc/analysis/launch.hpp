@@ -38,6 +38,9 @@ struct LaunchRequest {
     uint32_t registers = 0;  // registers per thread; 0 means not known
     // The total size of the arrays. If the caches are not replayed, it limits the bytes from DRAM.
     uint64_t buffer_bytes = 0;
+    // The largest number of blocks in a cluster. All GPUs with clusters accept 8 (CUDA C++
+    // Programming Guide, "Thread Block Clusters").
+    uint64_t most_cluster_blocks = 8;
 
     bool counts = false;
     // If true, the caches are replayed (cache_replay.hpp). The request must then run the whole

@@ -32,6 +32,8 @@ __global__ void has_shared() {
 }
 __global__ void failed_assertion(int n) { assert(threadIdx.x < n); }
 __global__ void stop() { __trap(); }
+__global__ void call(unsigned long long x) { reinterpret_cast<void (*)()>(x)(); }
+__global__ void free_foreign(int* p) { free(p); }
 __global__ void __launch_bounds__(64) bounded(int* p) { p[threadIdx.x] = 1; }
 __global__ void uses_heap(int* p) {
     int* q = static_cast<int*>(malloc(4));
@@ -222,6 +224,13 @@ RUNTIME(cudaErrorInvalidValue, cudaEventCreateWithFlags(&event, 64))
 RUNTIME(cudaErrorInvalidValue, cudaStreamCreateWithFlags(&other, 64))
 RUNTIME(cudaErrorInvalidValue, cudaDeviceSetLimit(cudaLimitStackSize, size_t(1) << 40))
 RUNTIME(cudaErrorInvalidValue, cudaDeviceSetLimit(cudaLimitStackSize, 512 << 10))
+RUNTIME(cudaSuccess, [] {
+    OK(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 1));
+    OK(cudaDeviceGetLimit(&n, cudaLimitMallocHeapSize));
+    if (n != 4 << 20) return cudaErrorUnknown;
+    return cudaDeviceSetLimit(cudaLimitMallocHeapSize, size_t(1) << 46);
+}())
+RUNTIME(cudaErrorInvalidValue, cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, size_t(1) << 40))
 RUNTIME(cudaErrorInvalidValue, cudaGetDeviceCount(nullptr))
 RUNTIME(cudaErrorInvalidValue, cudaDeviceGetAttribute(&number, cudaDeviceAttr(100000), 0))
 RUNTIME(cudaErrorInvalidValue, cudaFuncSetAttribute(
@@ -567,18 +576,21 @@ STEPS(cudaErrorGraphExecUpdateFailure, {
     OK(cudaGraphDestroy(changed));
     return code;
 })
-STEPS(cudaErrorInvalidClusterSize, {
+int clusters(unsigned blocks, unsigned x, unsigned y) {
     cudaLaunchConfig_t config{};
-    config.gridDim = 64;
+    config.gridDim = blocks;
     config.blockDim = 32;
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = 32;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    attribute.val.clusterDim.x = x;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = y;
     config.attrs = &attribute;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, write, device, 0l, 0);
-})
+}
+STEPS(cudaErrorInvalidClusterSize, return clusters(64, 32, 1);)
+STEPS(cudaErrorInvalidClusterSize, return clusters(9, 0, 1);)
+STEPS(0, return clusters(8, 0, 0);)
 
 // Faults of kernels. Every later call returns the same code.
 FAULT(cudaErrorIllegalAddress, write<<<1, 1>>>(nullptr, 0, 0); return cudaDeviceSynchronize();)
@@ -603,6 +615,10 @@ FAULT(cudaErrorMisalignedAddress, {
     return cudaDeviceSynchronize();
 })
 FAULT(cudaErrorLaunchFailure, stop<<<1, 1>>>(); return cudaDeviceSynchronize();)
+FAULT(cudaErrorInvalidPc, call<<<1, 1>>>(3); return cudaDeviceSynchronize();)
+FAULT(cudaErrorIllegalAddress, call<<<1, 1>>>(1ull << 44); return cudaDeviceSynchronize();)
+FAULT(cudaErrorIllegalInstruction, call<<<1, 1>>>(~0ull << 4); return cudaDeviceSynchronize();)
+FAULT(cudaErrorIllegalAddress, free_foreign<<<1, 1>>>(device); return cudaDeviceSynchronize();)
 FAULT(cudaErrorIllegalInstruction, {
     CUtensorMap map;
     const cuuint64_t extent = 64;

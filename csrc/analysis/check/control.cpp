@@ -67,6 +67,11 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
                    "lane " + std::to_string(lane) + " passes the mask " + hex(masks[lane]));
         }
     });
+    if (const LaneMask ended = masks[std::countr_zero(here)] & warp.expected & ~warp.live & ~here)
+        report(std::countr_zero(here), "lanes end without a warp operation that waits for them",
+               "the member mask " + hex(masks[std::countr_zero(here)]) + " names " +
+                   sim::lane_list(ended) +
+                   ". A GPU goes on without them, but CUDA does not define what happens");
     if (in.traits.shuffle) {
         const sim::ShuffleMode mode = op.get<sim::ShuffleOperand>().mode;
         const uint32_t* const b = w.lanes<const uint32_t>(op.operand[3]);
@@ -340,7 +345,7 @@ void CheckObserver::fault(const Warp& w, const Op& op, sim::Access access, Space
 }
 
 void CheckObserver::misuse(const Warp& w, const Op& op, int lane, const sim::Misuse& wrong) {
-    if (!first_fault_) first_fault_ = wrong.array.empty() ? Fault::misuse : Fault::outside;
+    if (!first_fault_) first_fault_ = wrong.verb.empty() ? Fault::misuse : Fault::outside;
     if (!wrong.array.empty()) return outside_member(w, op, lane, wrong);
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::heap, op.pc, op.pc, no_array, fresh);

@@ -183,14 +183,17 @@ int attribute(int number) {
 
 constexpr const char* bus_id = "0000:00:00.0";
 
-// Returns the largest stack of a thread. An H200 accepts 409,600 bytes and refuses 524,288, which
-// is all local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per
-// Compute Capability"). The GPU's memory must hold the stacks of all threads that can run at
-// the same time.
-size_t max_stack() {
+// The largest stack of a thread. All local memory of a thread has 524,288 bytes (CUDA C++
+// Programming Guide, "Technical Specifications per Compute Capability"). For an H200, 524,272 bytes
+// are an invalid value; for 523,264 bytes, its memory is too small.
+constexpr size_t max_stack = model::local_bytes - 1024;
+
+// Returns the largest stack with which the GPU's memory can hold the stacks of all threads that can
+// run at the same time.
+size_t max_stack_in_memory() {
     const Runtime& rt = runtime();
     const uint64_t threads = uint64_t{rt.gpu.multiprocessors} * rt.gpu.warps * 32;
-    return std::min<uint64_t>(model::local_bytes - 1, rt.gpu_bytes() / threads);
+    return rt.gpu_bytes() / threads;
 }
 
 void check_limit(int limit) {
@@ -203,17 +206,21 @@ void set_limit(int limit, size_t value) {
     rt.streams.refuse_in_capture();
     check_limit(limit);
     require(limit != Limit::l2_fetch_granularity || value <= 128, cudaErrorInvalidValue);
+    require(limit != Limit::persisting_l2 || double(value) <= rt.gpu.l2_mb * 1e6,
+            cudaErrorInvalidValue);
     if (limit == Limit::stack_size) {
         value = round_up(std::max<size_t>(value, 1), size_t{16});
-        require(value <= max_stack(), cudaErrorInvalidValue,
-                "the stacks of the threads would not fit in the GPU's local memory");
+        require(value <= max_stack, cudaErrorInvalidValue,
+                "the stack of a thread would not fit in its local memory");
+        require(value <= max_stack_in_memory(), cudaErrorMemoryAllocation,
+                "the stacks of the threads would not fit in the GPU's memory");
     }
     if (limit == Limit::malloc_heap) {
         require(!rt.heap_used, cudaErrorInvalidValue,
                 "the heap of malloc() cannot change after a launch of a kernel that uses it");
-        require(value <= rt.memory.total(), cudaErrorMemoryAllocation,
-                "the heap of malloc() would be larger than the memory of the GPU");
-        sim::DeviceHeap::get().set_limit(value);
+        // An H200 has at least 4 MiB, and accepts more than its memory.
+        value = std::max<size_t>(value, 4 << 20);
+        sim::DeviceHeap::get().set_limit(std::min<uint64_t>(value, rt.memory.total()));
     }
     rt.limits[limit] = value;
 }

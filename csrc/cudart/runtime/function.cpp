@@ -10,9 +10,9 @@ namespace coalesce::cudart {
 namespace {
 
 // Values of cudaFuncAttribute.
-constexpr int max_dynamic_shared = 8, carveout = 9, last_attribute = 15;
+constexpr int max_dynamic_shared = 8, carveout = 9, large_clusters = 14, last_attribute = 15;
 constexpr int max_threads = 1024;  // threads per block
-constexpr uint32_t first_with_clusters = 9, max_cluster_blocks = 8;
+constexpr uint32_t first_with_clusters = 9;
 
 struct Resources {
     const sim::Program& program;
@@ -56,6 +56,7 @@ void core::cudaFuncGetAttributes(FunctionAttributes* a, const void* host) {
     a->ptxVersion = a->binaryVersion = int(f.module->code.arch);
     a->maxDynamicSharedSizeBytes = int(f.most_dynamic_shared(needs.program.shared_bytes));
     a->preferredShmemCarveout = f.carveout;
+    a->nonPortableClusterSizeAllowed = f.large_clusters;
 }
 void core::cudaFuncSetAttribute(const void* host, int attribute, int value) {
     Function& f = runtime().modules.function(host);
@@ -71,6 +72,9 @@ void core::cudaFuncSetAttribute(const void* host, int attribute, int value) {
         // memory of a multiprocessor between L1 and shared memory. The model gives shared
         // memory what the blocks need.
         f.carveout = value;
+    } else if (attribute == large_clusters && runtime().gpu.major >= first_with_clusters) {
+        require(value == 0 || value == 1, cudaErrorInvalidValue);
+        f.large_clusters = value;
     } else {
         print_once("coalesce: cudaFuncSetAttribute() of attribute " + std::to_string(attribute) +
                    " is not simulated");
@@ -122,18 +126,19 @@ void core::cudaOccupancyMaxActiveClusters(int* clusters, const void* host,
     const auto threads =
         std::max({block.x, block.y, block.z}) > max_threads ? max_threads + 1 : int(block.count());
     const uint64_t size = w.cluster.count();
-    const uint32_t blocks =
-        blocks_of(runtime().modules.function(host), threads, config->dynamicSmemBytes);
+    Function& f = runtime().modules.function(host);
+    const uint32_t blocks = blocks_of(f, threads, config->dynamicSmemBytes);
     const uint32_t all = gpu.multiprocessors, gpcs = gpu.gpcs();
     *clusters = 0;
-    for (uint32_t i = 0; size <= max_cluster_blocks && i < gpcs; ++i)
+    require(size > 0 && size <= f.most_cluster_blocks(), cudaErrorInvalidClusterSize);
+    for (uint32_t i = 0; i < gpcs; ++i)
         *clusters += int(((i + 1) * all / gpcs - i * all / gpcs) * blocks / size);
 }
 void core::cudaOccupancyMaxPotentialClusterSize(int* size, const void* host,
                                                 const LaunchConfig* config) {
     require(size && config, cudaErrorInvalidValue);
-    (void)runtime().modules.function(host);
-    *size = runtime().gpu.major >= first_with_clusters ? int(max_cluster_blocks) : 1;
+    const Function& f = runtime().modules.function(host);
+    *size = runtime().gpu.major >= first_with_clusters ? int(f.most_cluster_blocks()) : 1;
 }
 void core::cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* host, int blocks,
                                                      int threads) {

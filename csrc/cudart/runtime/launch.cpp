@@ -34,8 +34,10 @@ KernelWork kernel_work(const void* host, Dim grid, Dim block, void** arguments, 
     w.function = &runtime().modules.function(host);
     w.grid = grid;
     w.block = block;
-    require(shared_bytes <= UINT32_MAX, cudaErrorInvalidValue);
-    w.shared_bytes = uint32_t(shared_bytes);
+    w.shared_bytes = uint32_t(shared_bytes);  // an H200 ignores the upper bits, too
+    if (w.shared_bytes != shared_bytes)
+        print_once("coalesce: a launch asks for " + std::to_string(shared_bytes) +
+                   " bytes of shared memory; CUDA takes this number modulo 2^32");
     uint32_t total = 0;
     const auto parameters =
         sim::lay_out_parameters(w.function->module->entry(w.function->entry), total);
@@ -59,8 +61,8 @@ void take_attributes(KernelWork& w, const LaunchAttribute* attributes, unsigned 
         const LaunchAttribute& a = attributes[i];
         if (a.id == attribute_cooperative) w.cooperative = a.val.cooperative;
         if (a.id != attribute_cluster) continue;
-        w.cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
-        require(w.cluster.count() > 0, cudaErrorInvalidValue, "the cluster has no blocks");
+        const Dim cluster{a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
+        if (cluster != Dim{0, 0, 0}) w.cluster = cluster;  // zeros ask for no clusters
     }
 }
 

@@ -58,6 +58,7 @@ LaunchRequest request_of(const KernelWork& w) {
     const auto known = registers.find(w.function->entry);
     if (known != registers.end()) r.registers = known->second;
     r.buffer_bytes = rt.memory.used();
+    r.most_cluster_blocks = w.function->most_cluster_blocks();
     r.launch.instruction_limit = rt.settings.instruction_limit;
     return r;
 }
@@ -194,10 +195,19 @@ struct OutsideReadReport {
     sim::OutsideReads reads;
 };
 
+// Returns the error of an H200 after a call of an address at which there is no function. The limits
+// were guessed from the addresses 3, 2^44 and 2^64 - 16. After a call of 0 or 16, the kernel never
+// ends.
+Error error_of_call(uint64_t address) {
+    if (address % 8 != 0) return cudaErrorInvalidPc;
+    if (address <= null_pages) return cudaErrorLaunchFailure;
+    return address >> 48 ? cudaErrorIllegalInstruction : cudaErrorIllegalAddress;
+}
+
 // Returns the error that a GPU returns after a kernel has stopped for this reason. An H200 does for
 // all except `misuse`, whose effect on a GPU is not defined, and the last two: there, the kernel
 // never ends.
-Error error_of(Fault fault) {
+Error error_of(Fault fault, uint64_t called = 0) {
     switch (fault) {
         case Fault::outside:
         case Fault::read_only:
@@ -210,6 +220,7 @@ Error error_of(Fault fault) {
         case Fault::illegal_instruction:
             return cudaErrorIllegalInstruction;
         case Fault::no_function:
+            return error_of_call(called);
         case Fault::no_object:
         case Fault::trap:
         case Fault::misuse:
@@ -235,7 +246,8 @@ void run(const KernelWork& w, const std::function<void()>& body) {
     } catch (const MemoryFault& e) {
         fail(error_of(e.fault), explained(e, w));
     } catch (const KernelFault& e) {
-        fail(error_of(e.fault), explained(e.what(), w, "", e.handle));
+        const bool object = e.fault == Fault::no_object;
+        fail(error_of(e.fault, e.handle), explained(e.what(), w, "", object ? e.handle : 0));
     } catch (const UnsupportedInstruction& e) {
         fail(cudaErrorNotSupported, e.what());
     } catch (const LaunchError& e) {
@@ -248,7 +260,7 @@ double run_counted(const KernelWork& w, ModuleRecord& module, KernelTotal& total
     const sim::Program& program = module.program(w.function->entry, Purpose::count);
     LaunchRequest request = request_of(w);
     request.counts = request.caches = true;
-    const bool together = w.cooperative || program.has_clusters || w.cluster.count() > 1;
+    const bool together = w.cooperative || program.has_clusters || w.cluster.count() != 1;
     if (!together) request.first_rounds = 1;
     analysis::prepare(program, request);
     const uint64_t blocks = request.launch.block_count(), all = request.launch.grid.count();
@@ -364,7 +376,7 @@ constexpr uint64_t most_copied = 64u << 20, most_checked_instructions = 100'000;
 void look_for_races(const KernelWork& w, ModuleRecord& module) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
-    const bool waits_for_blocks = w.cooperative || program.has_clusters || w.cluster.count() > 1;
+    const bool waits_for_blocks = w.cooperative || program.has_clusters || w.cluster.count() != 1;
     if (waits_for_blocks || rt.heap_used || rt.memory.used() > most_copied) return;
     LaunchRequest request = request_of(w);
     const uint64_t last = w.grid.count() - 1;

@@ -53,9 +53,12 @@ struct Function {
     // The limit for dynamic shared memory, if cudaFuncSetAttribute has set it.
     std::optional<uint32_t> max_dynamic_shared;
     int carveout = -1;
+    bool large_clusters = false;  // cudaFuncAttributeNonPortableClusterSizeAllowed
     OldLaunch old_launch;
     std::map<std::tuple<Dim, Dim, uint32_t>, Counted> counted;  // grid, block and shared bytes
 
+    // Returns the largest number of blocks in a cluster. An H200 allows 16, if the program asks.
+    [[nodiscard]] uint32_t most_cluster_blocks() const { return large_clusters ? 16 : 8; }
     // Returns the limit for dynamic shared memory. `own` is the kernel's other shared memory.
     [[nodiscard]] uint32_t most_dynamic_shared(uint32_t own) const {
         constexpr uint32_t usual = 48 << 10;

@@ -32,7 +32,7 @@ std::string problem(const TextureObject& o) {
     if (!channels || !bits)
         return "a texel has 1, 2 or 4 channels, which are integers of 8, 16 or 32 bits or floats "
                "of 16 or 32 bits";
-    constexpr uint32_t max_linear = 1u << 28, most = 1u << 17, max_layers = 1u << 12;
+    constexpr uint32_t max_linear = 1u << 31, most = 1u << 17, max_layers = 1u << 12;
     const bool linear = o.memory == TextureMemory::linear;
     if (o.width == 0 || o.height == 0 || o.depth == 0 || o.layers == 0 ||
         o.width > (linear ? max_linear : most) || o.height > most || o.depth > most ||

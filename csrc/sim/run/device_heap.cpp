@@ -176,8 +176,11 @@ void device_free(const Warp& w, const Op& op, int lane, uint64_t address) {
     if (DeviceHeap::get().release(*w.block->memory, address, caller_of(w, op, lane))) return;
     Misuse wrong;
     wrong.message = misuse_of_free(w, address);
+    // On an H200, this is an access to an illegal address, except for memory that was freed before.
+    const bool freed = DeviceHeap::get().freed(address).has_value();
+    if (!freed) wrong.verb = "free";
     if (!w.block->announce->misuse(w.block->observer, w, op, lane, wrong))
-        throw_misuse(w, op, lane, wrong.message);
+        throw_misuse(w, op, lane, wrong.message, {}, freed ? Fault::misuse : Fault::outside);
 }
 
 }  // namespace coalesce::sim

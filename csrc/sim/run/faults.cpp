@@ -401,12 +401,21 @@ bool read_outside(const Warp& w, const Op& op, Access access, LaneMask outside,
 }
 
 void throw_no_function(const Warp& w, const Op& op, bool null) {
-    throw KernelFault(
+    const int lane = std::countr_zero(w.current.mask);
+    KernelFault fault(
         Fault::no_function,
         std::string("the kernel calls a function through a ") +
             (null ? "null pointer" : "pointer that is not the address of a function") + "\n  " +
-            where(*w.block->program, op) + "\n  " +
-            thread_name(w, std::countr_zero(w.current.mask)));
+            where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+    // The address. In machine code, it is in a pair of registers with 32 bits.
+    Warp& registers = const_cast<Warp&>(w);
+    const uint32_t* const low = registers.lanes<const uint32_t>(op.operand[1]);
+    if (w.block->program->conventions.explicit_reconvergence)
+        fault.handle = low[lane] | uint64_t{low[warp_size + lane]} << 32;
+    else
+        fault.handle = registers.lanes<const uint64_t>(op.operand[1])[lane];
+    if (null) fault.handle = 0;
+    throw fault;
 }
 
 void throw_trap(Warp& w, const Op& op) {

@@ -227,7 +227,8 @@ void leave(Warp& w) {
     // determine again for which lanes they wait.
     for (Path& p : w.paths) {
         if (p.wait != Wait::lanes || !(p.members & lanes)) continue;
-        if (p.members & lanes & w.expected) throw_deadlock(*w.block);
+        // An H200 stops with "illegal instruction" if a mask does not include its own lane.
+        if (p.members & lanes & w.expected && p.mask & ~p.members) throw_deadlock(*w.block);
         p.wait = Wait::none;
     }
     stop_waiting_for(w, w.current.join, lanes);

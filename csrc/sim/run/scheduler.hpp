@@ -144,8 +144,8 @@ bool release_waiting_lanes(Warp& warp);
 
 // Call this if no path of the block can run. Lanes may wait at a warp synchronisation for lanes of
 // their warp that wait at a join. Lets these lanes continue, because they may reach the
-// synchronisation later. If they leave the kernel instead, leave() throws the error for this,
-// unless the synchronisation belongs to a barrier of the block, which threads may miss in this way.
+// synchronisation later. If they leave the kernel instead, the waiting lanes continue, and a check
+// reports it, unless the synchronisation belongs to a barrier of the block, which threads may miss.
 // If there are no such lanes, lanes may wait at a join for lanes that wait at a barrier of the
 // block. These lanes continue, too. The reason: the assembler (ptxas) assumes that all lanes of a
 // warp reach a barrier together. So it does not let lanes wait for lanes that reach a barrier.

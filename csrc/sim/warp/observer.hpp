@@ -38,7 +38,7 @@ namespace coalesce::sim {
 struct Misuse {
     std::string message;
     // For an index outside a member: the member, such as "s.a", and "read" or "write". For free(),
-    // both are empty.
+    // the array is empty, and the verb is "free", or empty if the memory was freed before.
     std::string array, verb;
 };
 

@@ -159,7 +159,7 @@ struct Warp {
     // reconverged (release_waiting_lanes).
     bool released_early = false;
     // Lanes that continued because other lanes wait for them at a warp synchronisation
-    // (release_awaited_lanes). They must get there before they leave the kernel.
+    // (release_awaited_lanes). If they leave the kernel instead, a check reports it.
     LaneMask expected = 0;
     // For machine code: lanes that waited at a barrier of the block together with other lanes of
     // their path, although their guard was false (barrier_lanes). If they have returned early in

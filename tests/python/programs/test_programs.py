@@ -749,13 +749,13 @@ def test_checks_find_a_host_that_does_not_wait(program: Program, tmp_path: Path)
     printf("%s\\n", cudaGetErrorName(e));
     cudaGetLastError();
     *sum = 0;
-    NAME(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 3500));
+    NAME(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 4000000));
     lists<<<2, 32>>>(sum, 10);
     cudaDeviceSynchronize();
     printf("sum %d\\n", *sum);
     NAME(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 8192));  // too late
     *sum = 0;
-    lists<<<1, 1>>>(sum, 1000);
+    lists<<<1, 1>>>(sum, 2000000);
     cudaDeviceSynchronize();
     printf("sum %d\\n", *sum);
     turn<<<1, 32>>>(a, b, 32);
