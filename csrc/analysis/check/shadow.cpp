@@ -131,9 +131,14 @@ bool SharedShadow::is_settled(const sim::MemoryEvent& e, uint32_t warp, uint32_t
         return (found & wrong) == 0;
     }
     if (e.shape == sim::Shape::strided) {
-        for (uint32_t lane = 1; lane < sim::warp_size; ++lane)
+        const bool in_steps = width == 1 && (uint64_t(e.stride) & ((1u << bits) - 1)) == 0;
+        const uint64_t* const first = settled + (e.first >> bits);
+        const int64_t step = e.stride >> bits;
+        for (int64_t lane = 1; in_steps && lane < sim::warp_size; ++lane)
+            found |= first[lane * step] ^ now;
+        for (uint32_t lane = 1; !in_steps && lane < sim::warp_size; ++lane)
             found |= test(e.first + lane * uint64_t(e.stride));
-        return found == 0;
+        return (found & wrong) == 0;
     }
     sim::for_each_lane(e.mask, [&](int lane) { found |= test(e.addresses[lane]); });
     return found == 0;
