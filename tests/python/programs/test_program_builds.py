@@ -251,6 +251,14 @@ int main() {
     puts("right");
 }
 """
+C = """
+#include <stdio.h>
+#include <cuda_runtime.h>
+int main(void) {
+    if (cudaThreadSynchronize() == cudaSuccess && cudaThreadExit() == cudaSuccess) puts("right");
+    return 0;
+}
+"""
 IN_C = 'extern "C" {\n#include <cuda_runtime_api.h>\n}\n#include <cstdio>\n#include <cstdlib>\n'
 
 
@@ -260,6 +268,7 @@ IN_C = 'extern "C" {\n#include <cuda_runtime_api.h>\n}\n#include <cstdio>\n#incl
         ("main.cu", HEAD + CHANGED),
         ("main.cpp", HEAD + CHANGED),
         ("main.cc", IN_C + CHANGED.replace("(&x, 512)", "((void **)&x, 512)")),
+        ("main.c", C),
         ("driver.cpp", HEAD + DRIVER),
         ("driver.cu", DRIVER.replace("#include", HEAD + "#include", 1)),
         ("other.cpp", HOST + 'struct float4 {}; struct dim3 {}; int main() { puts("right"); }'),

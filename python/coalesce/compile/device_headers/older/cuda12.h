@@ -4,15 +4,16 @@
 // The headers in this folder are found before those of CUDA with the same names. They include those
 // of CUDA and then the names of older versions. A changed function gets an overload.
 #pragma once
-#if defined(__cplusplus) && defined(CUDART_VERSION) && CUDART_VERSION >= 13000
-extern "C++" {  // also if a program includes CUDA's headers in a block extern "C"
-
+#if defined(CUDART_VERSION) && CUDART_VERSION >= 13000
 #define cudaThreadSynchronize cudaDeviceSynchronize
 #define cudaThreadExit cudaDeviceReset
 #define cudaThreadSetLimit cudaDeviceSetLimit
 #define cudaThreadGetLimit cudaDeviceGetLimit
 #define cudaThreadSetCacheConfig cudaDeviceSetCacheConfig
 #define cudaThreadGetCacheConfig cudaDeviceGetCacheConfig
+#endif
+#if defined(__cplusplus) && defined(CUDART_VERSION) && CUDART_VERSION >= 13000
+extern "C++" {  // also if a program includes CUDA's headers in a block extern "C"
 
 // The members of cudaDeviceProp that CUDA 13 replaced by attributes.
 struct coalesceDeviceProp : cudaDeviceProp {
