@@ -545,6 +545,13 @@ CAPTURE(cudaErrorCapturedEvent, Relaxed, spoilt, {
     OK(cudaEventRecord(event, stream));
     return cudaEventSynchronize(event);
 })
+STEPS(cudaErrorInvalidResourceHandle, {
+    cudaGraph_t made = nullptr;
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    const int code = cudaEventSynchronize(nullptr);
+    if (cudaStreamEndCapture(stream, &made) == 0) OK(cudaGraphDestroy(made));
+    return code;
+})
 STEPS(cudaErrorStreamCaptureIsolation, {
     cudaGraph_t made;
     OK(cudaEventRecord(untimed, other));

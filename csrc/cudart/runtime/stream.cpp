@@ -225,6 +225,7 @@ void core::cudaEventRecordWithFlags(Event event, Stream s, unsigned flags) {
 }
 void core::cudaEventSynchronize(Event handle) {
     const EventRecord& event = runtime().streams.event(handle);
+    runtime().streams.refuse_in_capture();
     if (event.capture && event.capture->capture) invalidate(*event.capture, cudaErrorCapturedEvent);
     require(!event.capture, cudaErrorCapturedEvent);
     runtime().order.host_waits(event);

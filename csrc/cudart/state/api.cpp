@@ -76,7 +76,8 @@ Failure outcome_of(const ApiFunction& f, const Body& body) noexcept {
         if (const Error error = permanent_error(f)) return {error};
         if (f.driver) enter_context(f);
         if (f.has(traits::in_default_stream)) runtime().streams.refuse_implicit_wait(nullptr);
-        if (f.has(traits::waits)) runtime().streams.refuse_in_capture();
+        if (f.has(traits::waits) && !f.has(traits::checks_first))
+            runtime().streams.refuse_in_capture();
         body();
         return {cudaSuccess};
     } catch (const Failure& failure) {
