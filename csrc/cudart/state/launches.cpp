@@ -377,7 +377,10 @@ void look_for_races(const KernelWork& w, ModuleRecord& module) {
     Runtime& rt = runtime();
     const sim::Program& program = module.program(w.function->entry, Purpose::check);
     const bool waits_for_blocks = w.cooperative || program.has_clusters || w.cluster.count() != 1;
-    if (waits_for_blocks || rt.heap_used || rt.memory.used() > most_copied) return;
+    // A copy of a surface object would still write to the original array.
+    const bool has_objects = std::ranges::any_of(
+        rt.memory.all(), [](const auto& item) { return is_object(item.first); });
+    if (waits_for_blocks || has_objects || rt.heap_used || rt.memory.used() > most_copied) return;
     LaunchRequest request = request_of(w);
     const uint64_t last = w.grid.count() - 1;
     request.launch.blocks = {0};
@@ -453,7 +456,13 @@ double launch(const KernelWork& w, StreamRecord& stream) {
     keep_snapshot(w, total.launches);
     Counted& known = w.function->counted[{w.grid, w.block, w.shared_bytes}];
     Operation operation;
-    if (total.launches == 1 && !rt.settings.check) look_for_races(w, module);
+    if (total.launches == 1 && !rt.settings.check && !rt.settings.report.empty()) {
+        try {
+            look_for_races(w, module);
+        } catch (const coalesce::Error&) {
+            // The launch itself gives this error, too, if a program without the checker does.
+        }
+    }
     if (rt.settings.check) {
         operation = {"the kernel `" + w.function->name + "`", run_checked(w, module)};
     } else if (std::has_single_bit(++known.launches)) {

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from whole_programs import NEEDS_COMPILERS, Program, coalesce
@@ -116,9 +117,9 @@ def test_the_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.Monkey
     compiled: list[Path] = []
     inner = nvcc._compile
 
-    def counting(compiler: str, paths: list[Path], *rest: object) -> object:
+    def counting(compiler: str, paths: list[Path], *rest: Any, **options: Any) -> object:
         compiled.extend(paths)
-        return inner(compiler, paths, *rest)  # type: ignore[arg-type]
+        return inner(compiler, paths, *rest, **options)
 
     monkeypatch.setattr(nvcc, "_compile", counting)
     first = nvcc.build([source], arch=90)
@@ -452,7 +453,13 @@ def test_a_stopped_command_ends_the_compilers(tmp_path: Path, number: signal.Sig
     source = written(tmp_path, f"#include <thrust/sort.h>\nint main() {{ return {number:d}; }}\n")
     command = [sys.executable, "-m", "coalesce", "run", str(source)]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "COALESCE_CACHE_DIR": str(tmp_path)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+    # If the tests themselves run in the background, they ignore some of these signals.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(number, before)
+    with process:
         while not any("cudafe++" in c or "cc1plus" in c for c in compilers(tmp_path)):
             time.sleep(0.05)
         process.send_signal(number)

@@ -41,6 +41,22 @@ __global__ void waits(float *y) {
     __syncthreads();
     if (blockIdx.x == 0) y[threadIdx.x] = done;
 }
+__global__ void to_surface(cudaSurfaceObject_t s, float *y) {
+    surf1Dwrite(surf1Dread<float>(s, 0) + 1, s, 0);
+    *y = surf1Dread<float>(s, 0);
+}
+static cudaSurfaceObject_t surface() {
+    cudaArray_t array; cudaSurfaceObject_t made = 0;
+    const auto floats = cudaCreateChannelDesc<float>();
+    cudaMallocArray(&array, &floats, 8, 0, cudaArraySurfaceLoadStore);
+    const float start = 5;
+    cudaMemcpy2DToArray(array, 0, 0, &start, 4, 4, 1, cudaMemcpyHostToDevice);
+    cudaResourceDesc what = {};
+    what.resType = cudaResourceTypeArray;
+    what.res.array.array = array;
+    cudaCreateSurfaceObject(&made, &what);
+    return made;
+}
 """
 
 
@@ -54,6 +70,7 @@ LAUNCHES = (
     ("all_blocks<<<1, 32>>>(y)", "1 0", False),
     ("atomic<<<32, 32>>>(y)", "1024 0", False),
     ("waits<<<3, 32>>>(y)", "1 1", False),
+    ("to_surface<<<1, 1>>>(surface(), y)", "6 0", False),
 )
 
 
