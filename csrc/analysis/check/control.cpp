@@ -197,7 +197,7 @@ void CheckObserver::complete(const sim::Block& block, uint32_t number) {
             f->second = other;
         }
     }
-    const uint32_t gone = block.threads - sim::threads_left(block);
+    const uint32_t gone = block.threads - block.threads_left;
     if (gone > 0 && !divergent && !barrier.counts && !barrier.arrivals.empty()) {
         const Actor& here = barrier.arrivals[0];
         const bool missed_barrier = ended_behind(block, here.pc);

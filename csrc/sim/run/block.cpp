@@ -81,6 +81,7 @@ void start(Block& block, uint64_t linear) {
                 program.system_shared_bytes, std::byte{0});
     std::fill(std::begin(block.barriers), std::end(block.barriers), Barrier{});
     block.used_barriers = 0;
+    block.threads_left = block.threads;
     block.bulk_copies.clear();
     block.boxes.clear();
     block.ended = false;
@@ -119,13 +120,6 @@ void open_barrier(Block& block, uint32_t id);
 
 }  // namespace
 
-uint32_t threads_left(const Block& block) {
-    uint32_t threads = 0;
-    for (uint32_t i = 0; i < block.warp_count; ++i)
-        threads += uint32_t(std::popcount(block.warps[i].live));
-    return threads;
-}
-
 std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
     Block& block = *w.block;
     const LaneMask gone = w.current.mask;
@@ -144,7 +138,7 @@ std::optional<uint32_t> barrier_open_after_exit(Warp& w) {
         const Barrier& barrier = block.barriers[id];
         if (barrier.arrived == 0) continue;
         const bool everyone = barrier.expected == all_remaining;
-        if (barrier.arrived < (everyone ? threads_left(block) : barrier.expected)) continue;
+        if (barrier.arrived < (everyone ? block.threads_left : barrier.expected)) continue;
         open_barrier(block, id);
         return id;
     }
@@ -205,7 +199,7 @@ bool reach_barrier(Warp& w, const Op& op, uint32_t at) {
     }
     if (everyone && (w.skipped & lanes)) throw_deadlock(block);
     if (everyone) w.skipped |= path & ~lanes;
-    if (barrier.arrived < (everyone ? threads_left(block) : barrier.expected)) return false;
+    if (barrier.arrived < (everyone ? block.threads_left : barrier.expected)) return false;
     open_barrier(block, id);
     return true;
 }
@@ -236,6 +230,17 @@ void open_barrier(Block& block, uint32_t id) {
     barrier = {};
     for (Warp& other : block.warps) {
         if (other.index >= block.warp_count) continue;
+        // Usually the whole warp waits, and its lanes continue at the next op.
+        if (other.paths.size() == 1 && !other.running) {
+            Path& p = other.paths[0];
+            const bool waits = p.wait == Wait::barrier && p.barrier == id;
+            const bool has_join = p.join.one >= 0 || p.join.list >= 0;
+            if (waits && !has_join && program.ops[p.pc].operand[0] == no_operand) {
+                p.wait = Wait::none;
+                ++p.pc;
+                continue;
+            }
+        }
         std::vector<Path> released;
         std::erase_if(other.paths, [&](const Path& p) {
             if (p.wait != Wait::barrier || p.barrier != id) return false;

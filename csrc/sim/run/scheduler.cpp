@@ -221,6 +221,7 @@ void release_outer_joins(Warp& w, JoinReference at) {
 
 void leave(Warp& w) {
     const LaneMask lanes = w.current.mask;
+    w.block->threads_left -= uint32_t(std::popcount(w.live & lanes));
     w.live &= ~lanes;
     w.running = false;
     // The lanes of this path exit. Other lanes may wait for them. These other lanes must now

@@ -114,11 +114,6 @@ void split_members(Warp& warp);
 // instruction does not wait (bar.arrive). Returns true if all threads have arrived.
 bool reach_barrier(Warp& warp, const Op& op, uint32_t at);
 
-// Returns the number of threads of the block that have not left the kernel. A barrier for all
-// threads of a block waits only for these threads (CUDA C++ Programming Guide, "Independent Thread
-// Scheduling": all non-exited threads).
-[[nodiscard]] uint32_t threads_left(const Block& block);
-
 // Opens a barrier of the block that waited only for the lanes that left, and returns its number.
 // Returns nothing if there is no such barrier. After leave(), call this function repeatedly until
 // it returns nothing.

@@ -261,6 +261,10 @@ struct Block {
     uint32_t shared_tag = 0;
     bool ended = false;
     uint32_t threads = 0;
+    // The threads that have not left the kernel. A barrier for all threads of a block waits only
+    // for these threads (CUDA C++ Programming Guide, "Independent Thread Scheduling": all
+    // non-exited threads).
+    uint32_t threads_left = 0;
     uint32_t warp_count = 0;
     std::byte* shared = nullptr;  // an aligned address in shared_storage
     std::vector<std::byte> shared_storage;
