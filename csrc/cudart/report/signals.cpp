@@ -120,7 +120,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uint64_t>(info->si_addr);
     const bool has_address = signal == SIGSEGV && info->si_code > 0;
     const bool accessed = has_address && in_arena(address);
-    if (has_address && runtime().order.may_guard(address) && is_early(address, context))
+    if (has_address && Order::may_guard(address) && is_early(address, context))
         return;  // the instruction repeats the access
     // The functions called below are not safe in a signal handler. This does not matter, because
     // the process is about to end. But they may wait for ever, for example for memory, if the

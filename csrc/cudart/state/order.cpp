@@ -269,7 +269,7 @@ void Order::update_pages() {
     if (guarded_) protect();
 }
 
-bool Order::may_guard(uint64_t address) const { return in_arena(address) || guards_registered_; }
+bool Order::may_guard(uint64_t address) { return in_arena(address) || guards_registered_; }
 
 bool Order::host_accesses(uint64_t address, bool writes, void* code) {
     const bool may_be_written = contains(written_pages_, address);

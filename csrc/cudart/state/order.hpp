@@ -95,8 +95,9 @@ class Order {
     // Called when the host accesses a protected page. Reports a missing wait, if there is one, and
     // opens the page. Returns false if the page is not protected.
     bool host_accesses(uint64_t address, bool writes, void* code);
-    // Returns false if no page with this address was ever protected. It needs no lock.
-    [[nodiscard]] bool may_guard(uint64_t address) const;
+    // Returns false if no page with this address was ever protected. It needs no lock and no
+    // runtime, so a signal handler can call it.
+    [[nodiscard]] static bool may_guard(uint64_t address);
     void close_pages();  // protects the opened pages again
 
   private:
@@ -124,7 +125,8 @@ class Order {
     analysis::Touched::Ranges written_pages_, read_pages_;
     std::vector<uint64_t> open_;  // pages to which the host has access for one instruction
     bool guarded_ = false;
-    std::atomic<bool> guards_registered_ = false;  // pages of registered memory were protected
+    // Pages of registered memory were protected.
+    static inline std::atomic<bool> guards_registered_ = false;
 };
 
 }  // namespace coalesce::cudart
