@@ -375,12 +375,13 @@ constexpr uint64_t most_copied = 64u << 20, most_checked_instructions = 100'000;
 // Adds the first race of the first two blocks and the last one to the report.
 void look_for_races(const KernelWork& w, ModuleRecord& module) {
     Runtime& rt = runtime();
-    const sim::Program& program = module.program(w.function->entry, Purpose::check);
-    const bool waits_for_blocks = w.cooperative || program.has_clusters || w.cluster.count() != 1;
     // A copy of a surface object would still write to the original array.
     const bool has_objects = std::ranges::any_of(
         rt.memory.all(), [](const auto& item) { return is_object(item.first); });
-    if (waits_for_blocks || has_objects || rt.heap_used || rt.memory.used() > most_copied) return;
+    if (has_objects || rt.heap_used || rt.memory.used() > most_copied) return;
+    const sim::Program& program = module.program(w.function->entry, Purpose::check);
+    const bool waits_for_blocks = w.cooperative || program.has_clusters || w.cluster.count() != 1;
+    if (waits_for_blocks) return;
     LaunchRequest request = request_of(w);
     const uint64_t last = w.grid.count() - 1;
     request.launch.blocks = {0};
