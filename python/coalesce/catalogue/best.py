@@ -16,8 +16,8 @@ The predictions follow what the kernels do. A block of `split_k` computes a tile
 multiprocessor with the most blocks decides how long the kernel takes. Its time for a step is the
 larger of two times: the latency of a step, and the time for the multiply-adds of all of its blocks.
 To this, the start of a block and its stores are added. Each is a constant in `best.json`, in
-microseconds. The program
-benchmarks/best.py measures products of random shapes, and fits the constants to the times.
+microseconds. The program benchmarks/best.py measures products of random shapes, and fits the
+constants to the times.
 """
 
 from __future__ import annotations

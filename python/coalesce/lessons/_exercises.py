@@ -308,9 +308,7 @@ class Exercise:
                 "a second. Does the condition of each loop become false, and does its counter "
                 "change?"
             )
-        if stage == "solved":
-            return Verdict(self.name, stage, text)
-        if self.lesson is None:
+        if stage == "solved" or self.lesson is None:
             return Verdict(self.name, stage, text)
         failures = _failures[self.name] = _failures.get(self.name, 0) + 1
         more = f".hint({failures})" if failures <= len(self._hints) else ".solution"
