@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
     from coalesce.benchmarking.data import BenchmarkData, BenchmarkRow
 
+ERROR_OF_SUMS = (
+    "max. error: difference from NumPy in float64, as a share of the sum of the magnitudes of the "
+    "terms, or of an upper bound of this sum."
+)
+
 _BAD, _GOOD, _FAINT, _BOLD = "red", "cyan", "dim", "bold"
 
 
@@ -37,12 +42,6 @@ def report(benchmark: BenchmarkData, width: int) -> Iterator[Text | Table]:
     wrong = [row.variant for row in benchmark if row.correct is False]
     if wrong:
         yield Text(f"WRONG RESULT: {', '.join(wrong)}", f"bold {_BAD}")
-
-
-ERROR_OF_SUMS = (
-    "max. error: difference from NumPy in float64, as a share of the sum of the magnitudes of the "
-    "terms."
-)
 
 
 def columns(benchmark: BenchmarkData) -> list[str]:
