@@ -4,8 +4,10 @@ public_calls_shown.py has the calls of results, pictures, lessons and plots.
 """
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,6 +194,11 @@ def _launches() -> Iterator[Call]:
             "batch": integer(10, least=1),
             "progress": function(False),
         },
+    )
+    yield Call(
+        "Kernel.write_trace",
+        lambda *a, **o: k().write_trace(Path(tempfile.mkdtemp()) / "trace", *a, **o),
+        {**_geometry(), **sim},
     )
     yield Call(
         "Kernel.step",

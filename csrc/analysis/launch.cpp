@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/observers.hpp"
+#include "analysis/trace/accel_sim.hpp"
 #include "errors.hpp"
 #include "sim/run/device_heap.hpp"
 #include "sim/run/worker.hpp"
@@ -99,6 +100,16 @@ void run_plainly(const sim::Program& program, const sim::GridRun& launch,
     sim::NoObserver nobody;
     const std::vector<sim::NoObserver*> observers(sim::worker_count(launch), &nobody);
     sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
+}
+
+void write_trace(const sim::Program& program, const LaunchRequest& request,
+                 sim::AddressSpace& memory) {
+    const uint32_t architecture = request.gpu->major * 10 + request.gpu->minor;
+    AccelSimTrace trace(program, request.launch, request.registers, architecture,
+                        request.accel_sim);
+    const std::vector<AccelSimTrace*> observers{&trace};
+    sim::run_grid<AccelSimTrace>(program, request.launch, memory, observers);
+    trace.close();
 }
 
 model::Occupancy occupancy_of(const sim::Program& program, const LaunchRequest& request) {
@@ -205,7 +216,7 @@ static_assert(sim::watch_of<Counting> == sim::Watch::accesses &&
 Purpose purpose_of(const LaunchRequest& request) {
     if (request.check) return Purpose::check;
     if (request.record) return Purpose::trace;
-    return request.counting() ? Purpose::count : Purpose::run;
+    return request.counting() || !request.accel_sim.empty() ? Purpose::count : Purpose::run;
 }
 
 namespace {
@@ -232,6 +243,7 @@ void prepare(const sim::Program& program, LaunchRequest& request) {
     choose_clusters(program, request);
     check_registers(program, request);
     if (launch.cooperative) check_cooperative(program, request);
+    if (!request.accel_sim.empty()) launch.workers = 1;
     if (request.exemplars) request.record = Recording::of_exemplars(request.exemplars, launch);
     if (request.first_rounds) {
         const uint64_t held =
@@ -258,6 +270,10 @@ Result launch(const sim::Program& program, const LaunchRequest& request, sim::Ad
     result.occupancy = occupancy_of(program, request);
     if (request.check) {
         result.checked = run_checked(program, launch, memory, *request.check);
+        return result;
+    }
+    if (!request.accel_sim.empty()) {
+        write_trace(program, request, memory);
         return result;
     }
     if (!request.counting()) {

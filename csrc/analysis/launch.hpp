@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "analysis/caches/cache_replay.hpp"
 #include "analysis/check/check.hpp"
@@ -53,6 +54,8 @@ struct LaunchRequest {
     // If not 0, keeps this number of events per instruction. This setting replaces `record`.
     uint32_t exemplars = 0;
     std::optional<CheckSettings> check;  // if set, the run is checked
+    // If not empty, the executed machine instructions are written to this file (accel_sim.hpp).
+    std::string accel_sim;
 
     [[nodiscard]] bool counting() const { return counts || exemplars || record; }
 };

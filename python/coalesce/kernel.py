@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coalesce.arrays.devices import Device
@@ -423,6 +424,59 @@ class Kernel(BaseKernel):
         launch = launch.bind_on_host(arguments, device)
         wanted = tracing_run.Selection(blocks, warps, lines, None, progress)
         return tracing_observe.observe(launch, wanted, callback, batch)
+
+    def write_trace(
+        self,
+        folder: str | Path,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *arguments: Any,
+        shared_bytes: int = 0,
+        device: str | Device | None = None,
+        cooperative: bool = False,
+    ) -> Path:
+        """Launch the kernel on the simulator and write a trace for the simulator Accel-Sim.
+
+        Accel-Sim's own tracer needs a GPU of the same kind as the simulated one. Here, no GPU is
+        needed. The trace has every machine instruction that a warp executes.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder of the trace. It must not have a trace yet.
+        grid, block : int or tuple of int
+        *arguments
+            The launch, as in ``kernel[grid, block](*arguments)``. Afterwards the arrays contain the
+            result of one launch.
+        shared_bytes : int
+            The dynamic shared memory, in bytes per block.
+        device : str or Device, optional
+            The GPU to compile for and to simulate, such as ``"sim:a100"``.
+        cooperative : bool
+            True for a cooperative launch. See `launch`.
+
+        Returns
+        -------
+        Path
+            The file ``kernelslist.g``, which Accel-Sim takes as ``-trace``.
+
+        Raises
+        ------
+        FileExistsError
+            The folder has a trace.
+        LaunchError
+            The kernel copies with the copy engine (TMA), or the simulator cannot execute its
+            machine code.
+
+        Examples
+        --------
+        >>> kernel.write_trace("scale_trace", 1, 32, x, 2.0, 5)  # doctest: +SKIP
+        PosixPath('scale_trace/kernelslist.g')
+        """
+        from coalesce.tracing import accel_sim
+
+        launch = Launch.of(self, grid, block, shared_bytes, cooperative)
+        return accel_sim.write(launch.bind_on_host(arguments, device), folder)
 
     def step(
         self,

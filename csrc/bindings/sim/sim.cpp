@@ -78,6 +78,7 @@ LaunchResult launch_program(SimulatedModule& p, const std::string& entry, const 
     options.read("first_rounds", r.first_rounds);
     options.read("record", r.record);
     options.read("exemplars", r.exemplars);
+    options.read("accel_sim", r.accel_sim);
     std::optional<py::dict> check;
     options.read("check", check);
     bool strict = false;

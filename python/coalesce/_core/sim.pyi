@@ -192,6 +192,7 @@ class SimulatedModule:
         registers: int = 0,
         caches: bool = False,
         first_rounds: int = 0,
+        accel_sim: str = "",
         outside_reads: bool = False,
     ) -> LaunchResult: ...
     def step(

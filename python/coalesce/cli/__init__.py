@@ -194,10 +194,11 @@ def _explain(options: argparse.Namespace) -> int:
 def _explain_operation(options: argparse.Namespace) -> int:
     from coalesce.cli.explain import of_operation
 
-    for name in ("wavefront", "ncu"):
+    for name in ("wavefront", "ncu", "accel_sim"):
         if getattr(options, name) is not None:
             raise ValueError(
-                f"--{name} needs a kernel of a .cu or .ptx file; got the operation {options.what}"
+                f"--{name.replace('_', '-')} needs a kernel of a .cu or .ptx file; got the "
+                f"operation {options.what}"
             )
     explained = of_operation(
         options.what,
@@ -239,8 +240,14 @@ def _explain_file(options: argparse.Namespace) -> int:
     print(explained)
     if options.ncu is not None:
         print(f"\n{explained.measured_counters(report=options.ncu)}")
-    if options.wavefront is not None:
+    if options.accel_sim is not None:
         values = [argument(word) for word in words]  # the profiled launch may have changed arrays
+        written = kernel.write_trace(
+            options.accel_sim, *launch, *values, shared_bytes=options.shared, device=options.device
+        )
+        print(f"\nThe trace for Accel-Sim is {written}")
+    if options.wavefront is not None:
+        values = [argument(word) for word in words]
         trace = kernel.trace(*launch, *values, shared_bytes=options.shared, device="sim")
         print(f"\n{trace.wavefronts(line_bytes=options.wavefront)}")
     _write(explained, options.html, options.json)

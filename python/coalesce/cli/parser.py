@@ -465,6 +465,11 @@ def _add_explain(commands: Any) -> None:
         help="compare with a report of Nsight Compute: the output of ncu --csv --page raw "
         "--print-units base, or a .ncu-rep file",
     )
+    kernel.add_argument(
+        "--accel-sim",
+        metavar="FOLDER",
+        help="also write a trace of the launch to a new folder, for the simulator Accel-Sim",
+    )
     operation = explain.add_argument_group("options for an operation")
     _add_variants(operation, "the first one")
     _add_arrays(operation, "512, vectors 65536")
