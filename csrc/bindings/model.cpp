@@ -76,6 +76,18 @@ void for_each_field(Work& w, F&& f) {
     f("from_dram", w.from_dram);
 }
 
+model::Work work_of(const std::map<std::string, double>& work) {
+    model::Work w;
+    for_each_field(w, [&](const char* name, auto& value) {
+        const auto at = work.find(name);
+        if (at == work.end()) return;
+        if (!(at->second >= 0 && at->second < 0x1p63))
+            throw py::value_error(std::string("`work`: `") + name + "` must be from 0 to 2**63");
+        value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
+    });
+    return w;
+}
+
 // Returns an access of one warp at these addresses, one for each lane. The event refers to the
 // addresses and does not copy them.
 sim::MemoryEvent scattered(const std::vector<uint64_t>& addresses, uint8_t bytes, uint32_t mask,
@@ -166,15 +178,7 @@ void add_model(py::module_ m) {
         "time",
         [](const std::string& gpu, uint32_t threads, uint32_t registers, uint32_t shared_bytes,
            const std::map<std::string, double>& work) {
-            model::Work w;
-            for_each_field(w, [&](const char* name, auto& value) {
-                const auto at = work.find(name);
-                if (at == work.end()) return;
-                if (!(at->second >= 0 && at->second < 0x1p63))
-                    throw py::value_error(std::string("`work`: `") + name +
-                                          "` must be from 0 to 2**63");
-                value = static_cast<std::remove_reference_t<decltype(value)>>(at->second);
-            });
+            const model::Work w = work_of(work);
             const model::Gpu& g = gpu_named(gpu);
             const model::Occupancy fits = model::occupancy(g, threads, registers, shared_bytes);
             if (fits.blocks == 0)
@@ -184,6 +188,17 @@ void add_model(py::module_ m) {
         },
         py::arg("gpu"), py::arg("threads"), py::arg("registers"), py::arg("shared_bytes"),
         py::arg("work"), "The time model on counts from elsewhere, such as a recording.");
+    m.def(
+        "time_of_blocks",
+        [](const std::string& gpu, uint32_t blocks, uint32_t warps,
+           const std::map<std::string, double>& work) {
+            model::Occupancy fits;
+            fits.blocks = blocks;
+            fits.warps = warps;
+            return as_dict(model::modelled_time(gpu_named(gpu), fits, work_of(work)));
+        },
+        py::arg("gpu"), py::arg("blocks"), py::arg("warps"), py::arg("work"),
+        "The time model if a multiprocessor holds this many blocks of this many warps.");
     m.attr("SECTOR_BYTES") = model::sector_bytes;
     m.attr("LINE_BYTES") = model::line_bytes;
     m.def(

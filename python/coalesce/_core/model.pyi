@@ -6,6 +6,9 @@ def occupancy(gpu: str, threads: int, registers: int, shared_bytes: int) -> dict
 def time(
     gpu: str, threads: int, registers: int, shared_bytes: int, work: Mapping[str, float]
 ) -> dict[str, Any]: ...
+def time_of_blocks(
+    gpu: str, blocks: int, warps: int, work: Mapping[str, float]
+) -> dict[str, Any]: ...
 
 SECTOR_BYTES: int
 LINE_BYTES: int

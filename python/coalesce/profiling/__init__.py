@@ -14,12 +14,14 @@ from coalesce.profiling.patterns.classification import Pattern
 from coalesce.profiling.patterns.examples import Example
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows.accesses import Access, Instruction, Line, Padding
+from coalesce.profiling.sentences.gains import Gain
 from coalesce.profiling.sentences.verdict import Total
 
 __all__ = [
     "Access",
     "ArrayInfo",
     "Example",
+    "Gain",
     "Instruction",
     "Line",
     "Modelled",

@@ -7,6 +7,7 @@ each profile. A pair has a source line of the first profile, and the same line o
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +31,24 @@ _MODELLED = {
     "lts__t_sectors_srcunit_tex_op_write.sum": ("L2 sectors written (modelled)", False),
     "dram__bytes_read.sum": ("DRAM bytes read (modelled)", False),
     "dram__bytes_write.sum": ("DRAM bytes written (modelled)", False),
+}
+
+# A word in the name of a row, and the resource of the time model that the row belongs to.
+_RESOURCES = {
+    "instructions": "issue",
+    "active lanes": "issue",
+    "constant": "constants",
+    "requests": "requests",
+    "L2": "l2",
+    "DRAM": "dram",
+    "L1": "l2",
+    "sectors": "data",
+    "wavefronts": "data",
+    "conflicts": "data",
+    "bytes used": "data",
+    "blocks": "latency",
+    "alone": "latency",
+    "registers": "latency",
 }
 
 
@@ -83,6 +102,11 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
     for kind, times in (("measured", measured), ("modelled", modelled)):
         if any(time is not None for time in times):
             yield Row(f"time, ms ({kind})", times)
+    fits = (p.modelled.blocks_per_multiprocessor if p.modelled else None for p in profiles)
+    yield Row("registers per thread", tuple(p.registers or None for p in profiles))
+    yield Row("blocks per multiprocessor", tuple(fits), more_is_better=True)
+    alone = ((p.modelled and round(p.modelled.work["latency"])) or None for p in profiles)
+    yield Row("cycles of a warp alone (modelled)", tuple(alone))
     metrics = [p.metrics() for p in profiles]
     for metric, (name, more_is_better) in _INSTRUCTIONS.items():
         yield Row(name, tuple(m.get(metric) for m in metrics), more_is_better)
@@ -102,6 +126,26 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
         values = tuple(m.get(metric) for m in metrics)
         if any(value is not None for value in values):
             yield Row(name, values, more_is_better)
+
+
+def _effect(row: Row, profiles: Sequence[ProfileData]) -> float:
+    """Return how much a row changes the cycles of its resource, to sort the rows.
+
+    A resource that needs few cycles in all profiles has little effect on the time, however much
+    its row changes.
+    """
+    resource = next((r for word, r in _RESOURCES.items() if word in row.name), None)
+    if not row.changed or resource is None:
+        return 0
+    cycles = [p.modelled.cycles[resource] for p in profiles if p.modelled is not None]
+    pairs = [
+        max(a, b) / max(1, min(a, b))
+        for a in row.values[:1]
+        if a is not None
+        for b in row.values
+        if b is not None
+    ]
+    return max(cycles, default=0) * math.log(max(pairs, default=1))
 
 
 def same_cost(a: Line, b: Line) -> bool:
@@ -187,7 +231,10 @@ class ComparisonData:
 
     @cached_property
     def _rows(self) -> tuple[Row, ...]:
-        return tuple(rows_of(self.profiles))
+        rows = list(rows_of(self.profiles))
+        times = [row for row in rows if row.name.startswith("time")]
+        others = [row for row in rows if row not in times]
+        return (*times, *sorted(others, key=lambda row: -_effect(row, self.profiles)))
 
 
 def _names(titles: Sequence[str]) -> tuple[str, ...]:

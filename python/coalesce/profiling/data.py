@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from coalesce.arrays.devices import Device
+from coalesce._core import model
+from coalesce.arrays.devices import Device, modelled_gpu
 from coalesce.common import require
 from coalesce.common.forks import cached_property
 from coalesce.common.geometry import Extent
@@ -16,9 +18,11 @@ from coalesce.profiling.hardware.metrics import SETS, Metrics
 from coalesce.profiling.rows import grouping
 from coalesce.profiling.rows.accesses import Access, Instruction, Line
 from coalesce.profiling.sentences import advice
+from coalesce.profiling.sentences import gains as profiling_gains
 from coalesce.profiling.sentences import verdict as profiling_verdict
 
 if TYPE_CHECKING:
+    from coalesce.profiling.sentences.gains import Gain
     from coalesce.profiling.sentences.verdict import Total
 
 
@@ -96,6 +100,7 @@ class ProfileData:
         grid: Extent,
         block: Extent,
         shared_bytes: int,
+        registers: int = 0,
         device: Device,
         results: Callable[[], Results],
         arrays: Sequence[ArrayInfo] = (),
@@ -113,6 +118,7 @@ class ProfileData:
         self.grid = grid
         self.block = block
         self.shared_bytes = shared_bytes
+        self.registers = registers
         self.device = device
         self.arrays = tuple(arrays)
         self.modelled = modelled
@@ -150,7 +156,32 @@ class ProfileData:
         KeyError: 'gld_efficiency': nvprof's name; Nsight Compute's name is ...
         """
         require.choice("set", set, SETS)
-        return Metrics(self._results.metrics).only(set)
+        return Metrics(self._results.metrics, self._launch_metrics).only(set)
+
+    @cached_property
+    def _launch_metrics(self) -> dict[str, float]:
+        """The metrics of the launch itself, which need no counter."""
+        blocks, threads = math.prod(self.grid), math.prod(self.block)
+        metrics: dict[str, float] = {
+            "launch__grid_size": blocks,
+            "launch__block_size": threads,
+            "launch__thread_count": blocks * threads,
+            "launch__shared_mem_per_block_dynamic": self.shared_bytes,
+            "smsp__warps_launched.sum": blocks * -(-threads // 32),
+        }
+        if self.registers:
+            metrics["launch__registers_per_thread"] = self.registers
+        if self.modelled is not None:
+            warps = self.modelled.blocks_per_multiprocessor * -(-threads // 32)
+            metrics["launch__waves_per_multiprocessor"] = blocks / self.modelled.blocks_on_gpu
+            metrics["sm__maximum_warps_per_active_cycle_pct"] = 100 * warps / self.gpu["warps"]
+        return metrics
+
+    @property
+    def gpu(self) -> dict[str, Any]:
+        """The figures of the modelled GPU, such as ``gpu["dram_gbps"]``."""
+        name = modelled_gpu(self.device)
+        return next(g for g in model.gpus() if g["name"] == name)
 
     @property
     def exact(self) -> frozenset[str]:
@@ -221,6 +252,28 @@ class ProfileData:
         """
         return profiling_verdict.totals(self.accesses())
 
+    def gains(self) -> list[Gain]:
+        """Return what would make the kernel faster, and how much, the largest gain first.
+
+        For each gain, the time is modelled again without one cause of cost.
+
+        Returns
+        -------
+        list of Gain
+            Empty if the caches were not modelled. A gain below 5 % is left out.
+
+        Examples
+        --------
+        >>> p = coalesce.profile("matmul", a, b, variant="naive")
+        >>> [gain.place for gain in p.gains()][:1]
+        ['line 28']
+        """
+        return list(self._gains)
+
+    @cached_property
+    def _gains(self) -> tuple[Gain, ...]:
+        return tuple(profiling_gains.gains(self))
+
     @property
     def sectors_per_request(self) -> dict[str, float]:
         """The average number of sectors per request to global memory, for loads and for stores.
@@ -271,7 +324,7 @@ class ProfileData:
 
     def __getstate__(self) -> dict[str, Any]:
         # Leave out what is computed from the others, and the function, which cannot be pickled.
-        left_out = ("_lines", "_compute")
+        left_out = ("_lines", "_gains", "_compute")
         state = {k: v for k, v in self.__dict__.items() if k not in left_out}
         return {**state, "_results": self._results}
 

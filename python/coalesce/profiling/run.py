@@ -126,6 +126,7 @@ def of_launch(
         grid=launch.grid,
         block=launch.block,
         shared_bytes=launch.shared_bytes,
+        registers=kernel.module.model_options(launch.device, kernel.entry)["registers"],
         device=launch.device,
         results=results,
         arrays=[

@@ -116,8 +116,8 @@ def test_the_report_opens_with_the_limit(variant, bound, line, following):
     assert (m.bound, first, second) == (bound, bound, following)
     number = next(i for i, t in enumerate(p.source.splitlines(), 1) if line in t)
     said = (
-        f"of it is in line {number}. The next limit, at {m.cycles[second] / m.cycles[first]:.0%} "
-        f"of this time, is {BOUNDS[following]}."
+        f"of its work is in line {number}. The next limit, at "
+        f"{m.cycles[second] / m.cycles[first]:.0%} of this time, is {BOUNDS[following]}."
     )
     text = " ".join(str(p).split())
     assert said in text
@@ -198,3 +198,71 @@ def test_a_part_of_the_metrics():
     assert "dram__bytes_read.sum" in p.metrics("memory")
     with pytest.raises(ValueError, match="`set` must be one of 'all', 'instructions'"):
         p.metrics("memry")
+
+
+def test_every_name_of_nvprof_and_of_reports_has_an_answer():
+    known = profile("copied", 1, 64).metrics()
+    for name in (
+        *metrics.OF_NVPROF,
+        *metrics.OF_OTHERS,
+        "pcie_total_data_received",
+        "ecc_throughput",
+    ):
+        with pytest.raises(KeyError) as raised:
+            known[name]
+        assert "nvprof" in str(raised.value) or "label of Nsight Compute" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("launch__grid_size", 2),
+        ("launch__block_size", 96),
+        ("smsp__warps_launched.sum", 6),
+        ("sm__inst_executed.sum", "smsp__inst_executed.sum"),
+        ("l1tex__t_bytes_pipe_lsu_mem_global_op_ld.sum", 6 * 4 * 32),
+        ("dram__sectors_read.sum", 24),
+        ("dram__bytes.sum", 24 * 32),
+        ("smsp__average_inst_executed_per_warp.ratio", 13),
+    ],
+)
+def test_metrics_that_follow_from_others(name, value):
+    known = profile("copied", 2, 96).metrics()
+    assert name not in known
+    assert known[name] == (known[value] if isinstance(value, str) else value)
+
+
+GAINS = [
+    ("matmul", "naive", "coalesced"),
+    ("transpose", "tiled", "padded"),
+]
+
+
+@pytest.mark.parametrize(("operation", "now", "then"), GAINS)
+def test_a_gain_is_what_the_change_brings(operation, now, then):
+    a = np.ones((512, 512), np.float32)
+    arrays = (a, a) if operation == "matmul" else (a,)
+    slow, fast = (coalesce.profile(operation, *arrays, variant=v) for v in (now, then))
+    gain = slow.gains()[0]
+    assert gain.ms == pytest.approx(fast.modelled_ms, rel=0.05)
+    assert gain.factor == pytest.approx(slow.modelled_ms / gain.ms)
+    report = slow.to_text(width=100)
+    assert report.index("Faster  up to") < report.index("requests")
+
+
+def test_blocks_that_leave_the_gpu_empty_are_the_first_gain():
+    a = np.ones((512, 512), np.float32)
+    first, second = coalesce.profile("row_sums", a, variant="thread_per_row").gains()[:2]
+    assert "shared by 1,056 blocks, not 2" in first.text
+    assert (second.place, second.factor > 4) == ("line 19", True)
+
+
+def test_a_comparison_begins_with_the_largest_effect():
+    slow, fast = (
+        coalesce.Kernel(KERNELS, "halved", options=[f"-DLIMIT={limit}", "-DINDEX=0"])
+        for limit in ("blockDim.x", "256")
+    )
+    x = np.ones(256 * 512, np.float32)
+    profiles = [k.profile(512, 256, x, x.copy()) for k in (slow, fast)]
+    rows = [row.name for row in coalesce.compare(*profiles).rows() if row.changed]
+    assert rows[:2] == ["time, ms (modelled)", "instructions of warps"]

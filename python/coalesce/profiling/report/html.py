@@ -41,6 +41,7 @@ def report(profile: ProfileData) -> Markup:
     parts = [_header(profile)]
     if profile.modelled is not None:
         parts.append(_paragraph("Time", profile_text.time(profile, profile.modelled)))
+        parts += [_paragraph("Faster", text) for text in profile_text.faster(profile)]
     parts += [_findings(profile), _totals(profile)]
     if (estimates := profile_text.caches(profile)) is not None:
         parts.append(_paragraph("Caches", estimates))

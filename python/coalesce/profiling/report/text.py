@@ -40,6 +40,8 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     accesses = profile.accesses()
     if profile.modelled is not None:
         yield from _paragraph("Time", time(profile, profile.modelled), width)
+        for text in faster(profile):
+            yield from _paragraph("Faster", text, width)
         yield Text()
     for finding in verdict.verdict(profile.lines(), profile.block):
         yield from _finding(finding, width)
@@ -138,7 +140,20 @@ def exactness(profile: ProfileData) -> list[str]:
 def time(profile: ProfileData, m: Modelled) -> str:
     """Return sentences about the modelled time: what limits it, and where."""
     text = f"{milliseconds(m.ms)} (modelled), {m.why}{_tags_per_request(profile)}."
-    return " ".join([text, *limit.sentences(m, profile.lines())])
+    return " ".join([text, *limit.sentences(m, profile.lines(), profile.gpu)])
+
+
+def faster(profile: ProfileData) -> list[str]:
+    """Return sentences about the largest gains: how much, under which condition, what to do.
+
+    If nothing is wasteful, return what generally helps against the limit.
+    """
+    gains = [
+        f"up to {gain.factor:.3g}x (modelled) if {gain.text.removesuffix('.')}."
+        for gain in profile.gains()[:2]
+    ]
+    general = "" if profile.modelled is None else limit.remedy(profile.modelled)
+    return gains or [general] * bool(general)
 
 
 def caches(profile: ProfileData) -> str | None:

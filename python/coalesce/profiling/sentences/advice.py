@@ -130,6 +130,14 @@ def worth_a_sentence(access: Access) -> bool:
     return (wasteful(access) or contended(access)) and access.share >= 0.01
 
 
+def remedy(access: Access) -> str:
+    """Return only what to do about an access, in one or two sentences."""
+    pattern = access.pattern
+    if pattern is not None and pattern.kind == "stride" and pattern.axis is not None:
+        return _FIX_OF_AXIS
+    return _parts(access)[1].removeprefix(_same_bank(access.example))
+
+
 def _parts(access: Access) -> tuple[str, str]:
     """Describe where the lanes access memory, and what to do if this costs too much."""
     if access.space == "local":

@@ -1,4 +1,4 @@
-"""Says what limits the time of a kernel, which line causes it, and what would limit it next.
+"""Says what limits the time of a kernel, how far it is from this limit, and which line causes it.
 
 For example, `naive` for 256 x 256 matrices keeps the data stage of L1 busy for 271,360 cycles, and
 the load-store unit for 20,520. So L1 limits it, and the next limit is at 8 % of this time: if the
@@ -7,8 +7,10 @@ accesses were perfect, the kernel could be up to 12 times as fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from coalesce._core import model
 from coalesce.launch.modelled import BOUNDS, Modelled
 from coalesce.profiling.rows.accesses import Access, Line
 
@@ -33,9 +35,42 @@ _BUSY: dict[str, Callable[[Access], int]] = {
 }
 
 
-def sentences(m: Modelled, lines: Sequence[Line]) -> list[str]:
-    """Return the sentences: where most of the work is, and how far the next limit is."""
+# What helps if a resource limits a kernel, and nothing that the kernel does is wasteful.
+_REMEDIES = {
+    "issue": "Fewer instructions per result help: let each thread compute several results.",
+    "fp32": "The arithmetic is the limit: only fewer operations, or tensor cores, help.",
+    "fp64": "float64 is the limit: constants such as 1.0 without f make float32 code use it.",
+    "alu": "Fewer index computations and comparisons help, such as loops that step pointers.",
+    "xu": "Fewer conversions, divisions and functions help: __expf, or a table in shared memory.",
+    "tensor": "The tensor cores are the limit: only fewer operations, or a smaller type, help.",
+    "requests": (
+        "Fewer and wider accesses help: 16 bytes per lane (float4), and values that a thread keeps "
+        "in registers for several results."
+    ),
+    "data": "Fewer accesses help: values that a thread keeps in registers for several results.",
+    "l2": "More reuse in L1, shared memory or registers helps, such as larger tiles.",
+    "atomics": "Fewer atomics help: add up in registers and shared memory first.",
+    "dram": "Only fewer bytes help: kernels that run one after the other, fused; a smaller type.",
+}
+
+
+def remedy(m: Modelled) -> str:
+    """Return what helps if nothing is wasteful, or "" if nothing is known."""
+    return _REMEDIES.get(m.bound, "")
+
+
+def sentences(m: Modelled, lines: Sequence[Line], gpu: Mapping[str, Any]) -> list[str]:
+    """Return the sentences: how far the limit is, where most of the work is, and what is next.
+
+    `gpu` has the figures of the modelled GPU.
+    """
     result = []
+    busy = m.cycles[m.bound] / (1e6 * m.ms * gpu["clock_ghz"])
+    launch = model.time_of_blocks(gpu["name"], 1, 1, {})["ms"] / m.ms
+    if m.bound != "latency":
+        result.append(f"It is busy for {busy:.0%} of the time.")
+    if launch > 0.2:
+        result.append(f"The launch itself takes {launch:.0%} of the time.")
     if (where := _place(m, lines)) is not None:
         result.append(where)
     first, second = sorted(m.cycles, key=lambda bound: -m.cycles[bound])[:2]
@@ -57,4 +92,4 @@ def _place(m: Modelled, lines: Sequence[Line]) -> str | None:
         return None
     most = max(range(len(lines)), key=work.__getitem__)
     share = work[most] / sum(work)
-    return f"{'All' if share > 0.995 else f'{share:.0%}'} of it is in {lines[most].place}."
+    return f"{'All' if share > 0.995 else f'{share:.0%}'} of its work is in {lines[most].place}."
