@@ -15,7 +15,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/caches/cache_replay.hpp"
+#include "analysis/caches/cache_result.hpp"
 #include "analysis/check/check.hpp"
 #include "analysis/counts/counts.hpp"
 #include "analysis/trace/trace.hpp"
