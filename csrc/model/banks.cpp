@@ -12,7 +12,9 @@ inline void for_each_word(const sim::MemoryEvent& e, sim::LaneMask mask, Handle&
         const auto first = uint32_t(address / word_bytes);
         for (uint32_t n = 0; n < words; ++n) handle(first + n);
     };
-    if (e.shape == sim::Shape::scattered)
+    if (e.shape == sim::Shape::scattered && mask == sim::all_lanes)
+        for (int lane = 0; lane < sim::warp_size; ++lane) of_lane(e.addresses[lane]);
+    else if (e.shape == sim::Shape::scattered)
         sim::for_each_lane(mask, [&](int lane) { of_lane(e.addresses[lane]); });
     else
         sim::for_each_lane(mask, [&](int lane) { of_lane(e.address(lane)); });
@@ -31,33 +33,36 @@ struct Loads {
 }  // namespace
 
 uint32_t most_words(const sim::MemoryEvent& e, sim::LaneMask mask) {
-    uint32_t least = UINT32_MAX, greatest = 0;
-    for_each_word(e, mask, [&](uint32_t word) {
-        least = std::min(least, word);
-        greatest = std::max(greatest, word);
-    });
-    Loads loads;
+    if (!mask) return 0;
+    // Usually the words are near each other: each bank has a bit for each of 64 rows of words.
     constexpr uint32_t rows = 64;
-    const uint32_t base = least / banks;
-    if (mask && greatest / banks - base < rows) {
-        // Usually the words are near each other: each bank has a bit for each of 64 rows of words.
-        uint64_t served[banks] = {};
-        for_each_word(e, mask, [&](uint32_t word) {
-            const uint32_t bank = word % banks, row = word / banks - base;
-            loads.of[bank] = uint8_t(loads.of[bank] + (~served[bank] >> row & 1));
-            served[bank] |= uint64_t{1} << row;
-        });
-        return loads.most();
+    const auto first = uint32_t(e.address(std::countr_zero(mask)) / word_bytes);
+    const uint32_t base = first / banks - rows / 2;
+    uint64_t served[banks] = {};
+    uint32_t outside = 0;
+    for_each_word(e, mask, [&](uint32_t word) {
+        const uint32_t row = word / banks - base;
+        outside |= row / rows;
+        served[word % banks] |= uint64_t{1} << row % rows;
+    });
+    if (!outside) {
+        uint32_t most = 0;
+        for (uint64_t any = 1; any; ++most) {
+            any = 0;
+            for (uint64_t& left : served) any |= left &= left - 1;
+        }
+        return most;
     }
     // The distinct words of each bank. Bank b has loads.of[b] words, in the first entries of its
     // column.
-    uint32_t served[sim::warp_size * 4][banks];
+    Loads loads;
+    uint32_t words[sim::warp_size * 4][banks];
     for_each_word(e, mask, [&](uint32_t word) {
         const uint32_t bank = word % banks;
         uint8_t n = 0;
-        while (n < loads.of[bank] && served[n][bank] != word) ++n;
+        while (n < loads.of[bank] && words[n][bank] != word) ++n;
         if (n < loads.of[bank]) return;
-        served[n][bank] = word;
+        words[n][bank] = word;
         ++loads.of[bank];
     });
     return loads.most();

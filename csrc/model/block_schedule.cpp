@@ -136,14 +136,14 @@ void BlockSchedule::Running::take(uint64_t before, Handle&& handle) {
 void BlockSchedule::send_requests(Running& r, uint32_t multiprocessor, double start, double step,
                                   double end) {
     const auto gpc = uint8_t(gpu_.gpc_of(multiprocessor));
-    L2Sample::Batch batch(sample_, [&](const Traffic& t, uint64_t line) {
+    L2Sample::Batch batch(sample_, [&](const Traffic& t, const LineAccess& a) {
         // As in L1Replay::send(), push_back() would make the host wait.
         slice_.requests.emplace_back() = {
-            line, (double(t.time) - start) / step, t.pc, gpc, t.kind, t.sectors, t.whole};
+            a.line, (double(t.time) - start) / step, t.pc, gpc, t.kind, a.sectors, a.whole};
     });
     const uint64_t* const origins = r.origins.data();
     r.take(uint64_t(std::ceil(end)), [&](const Traffic& t) {  // `end` > 0
-        batch.add(t, origins[t.line >> line_region_bits]);
+        batch.add(t, origins[t.address >> region_bits]);
     });
     sectors_ += batch.end();
 }

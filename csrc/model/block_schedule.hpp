@@ -34,9 +34,9 @@
 
 namespace coalesce::model {
 
-// The lines of a block's requests are numbered relative to the block. The upper bits of such a
-// number, from this bit on, are the number of an array.
-inline constexpr uint32_t line_region_bits = 37;
+// The addresses of a block's requests are relative to the block. The upper bits of such an address,
+// from this bit on, are the number of an array.
+inline constexpr uint32_t region_bits = 44;
 
 // The result of replaying one block through its L1: counts, requests to L2, and cycles.
 struct ReplayedBlock {
@@ -61,7 +61,7 @@ class BlockSchedule {
 
     [[nodiscard]] bool has_place() const { return !places_.empty(); }
     [[nodiscard]] bool is_empty() const { return held_ == 0; }
-    // `origins` has the differences between lines and the relative lines of `filtered`, by array.
+    // `origins` has the differences between addresses and those in `filtered`, by array.
     void start(uint64_t block, std::shared_ptr<const ReplayedBlock> filtered,
                std::vector<uint64_t> origins = {0});
 

@@ -14,14 +14,14 @@ namespace coalesce::analysis {
 uint32_t CyclesByStride::compute(uint64_t first, int32_t stride, uint32_t lanes, uint32_t bytes) {
     if (stride == int32_t(bytes))
         return model::l1_cycles_of_range(first, first + uint64_t{lanes} * bytes).data;
-    const auto address_of = [&](uint32_t lane) { return first + uint64_t(int64_t{lane} * stride); };
     model::L1Lines lines;
+    if (is_apart(stride)) {
+        lines.add_apart(first, stride, lanes, bytes);
+        return lines.cycles().data;
+    }
     for (uint32_t lane = 0; lane < lanes; ++lane) {
-        const uint64_t address = address_of(lane), line = address / model::line_bytes;
-        if (is_apart(stride))
-            lines.add_new(line, model::banks_of(address, bytes));
-        else
-            lines.add(line, model::banks_of(address, bytes));
+        const uint64_t address = first + uint64_t(int64_t{lane} * stride);
+        lines.add(address / model::line_bytes, model::banks_of(address, bytes));
     }
     return lines.cycles().data;
 }
@@ -92,7 +92,7 @@ BlockRequests::Origin BlockRequests::origin_of(const sim::Block& block, const si
     const uint64_t bytes = buffer ? buffer->bytes : 0;
     const auto known = std::find(arrays_.begin() + 1, arrays_.end(), array);
     if (known != arrays_.end()) return {array, bytes, origins_[size_t(known - arrays_.begin())]};
-    const uint64_t region = uint64_t{arrays_.size()} << region_bits;
+    const uint64_t region = uint64_t{arrays_.size()} << model::region_bits;
     arrays_.push_back(array);
     origins_.push_back((address & ~uint64_t{model::line_bytes - 1}) - region - middle_of_region);
     return {array, bytes, origins_.back()};
@@ -106,7 +106,8 @@ inline uint64_t BlockRequests::relative(const sim::Block& block, const sim::Memo
     return address - origin.difference;
 }
 
-void BlockRequests::add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e) {
+void BlockRequests::add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e,
+                        const model::RequestLines* lines) {
     const CacheSite site = sites_[e.pc];
     if (site.effect == CacheSite::Effect::atomic && atomics_)
         atomics_->add(e.mask, site.adds_floats, [&](int lane) { return e.address(lane); });
@@ -117,39 +118,35 @@ void BlockRequests::add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEve
         (void)relative(*warp.block, e, e.address(0));
         if (add_regular(own, e.pc, stride, e.address(0))) return;
     }
-    LineCollector collector;
     if (site.local)
-        add_local(collector, warp, e);
-    else
-        add_global(collector, warp, e);
-    const std::span<const LineCollector::Line> lines = collector.get();
-    own.record({own_->lines.size(), int32_t(lines.size()), e.pc, MemoryRequest::lines});
+        collect_local(warp, e);
+    else if (!lines)
+        lines_.collect(e);
+    if (site.local || !lines) lines = &lines_;
+    own.record({own_->lines.size(), int32_t(lines->count()), e.pc, MemoryRequest::lines});
     model::L1Lines of_l1;
-    for (const LineCollector::Line& l : lines) {
-        own_->lines.push_back({l.line, l.sectors, l.whole});
-        const uint64_t origin = origins_[l.line >> model::line_region_bits];
-        of_l1.add_new(l.line + uint64_t(int64_t(origin) / int64_t{model::line_bytes}), l.banks);
+    for (uint32_t n = 0; n < lines->count(); ++n) {
+        const uint64_t address = lines->number(n) * model::line_bytes;
+        const uint64_t line =
+            (site.local ? address : relative(*warp.block, e, address)) / model::line_bytes;
+        own_->lines.push_back({line, lines->sectors(n), lines->whole(n)});
+        of_l1.add_new(lines->number(n), lines->banks(n));
     }
-    cycles_[e.pc] += site.local ? lines.size() : of_l1.cycles().data;
+    cycles_[e.pc] += site.local ? lines->count() : of_l1.cycles().data;
 }
 
-// Adds the lines of an access to local memory. A line holds one word of each lane. If lanes access
-// several words at different addresses, there may be more than 32 lines. The others are left out.
-void BlockRequests::add_local(LineCollector& lines, const sim::Warp& warp,
-                              const sim::MemoryEvent& e) {
+// Collects the lines of an access to local memory, with relative addresses. A line holds one word
+// of each lane. If lanes access several words at different addresses, there may be more than 32
+// lines. The others are left out.
+void BlockRequests::collect_local(const sim::Warp& warp, const sim::MemoryEvent& e) {
+    lines_.start();
     const uint64_t base = warp.index * local_of_warp;
     sim::for_each_lane(e.mask, [&](int lane) {
-        for (uint32_t word = 0; word < std::max<uint32_t>(1, e.bytes / 4) && !lines.is_full();
+        for (uint32_t word = 0; word < std::max<uint32_t>(1, e.bytes / 4) && !lines_.is_full();
              ++word)
-            lines.add(base + (e.address(lane) / 4 + word) * model::line_bytes + uint64_t(lane) * 4,
-                      std::min<uint32_t>(e.bytes, 4));
+            lines_.add(base + (e.address(lane) / 4 + word) * model::line_bytes + uint64_t(lane) * 4,
+                       std::min<uint32_t>(e.bytes, 4));
     });
-}
-
-void BlockRequests::add_global(LineCollector& lines, const sim::Warp& warp,
-                               const sim::MemoryEvent& e) {
-    sim::for_each_lane(
-        e.mask, [&](int lane) { lines.add(relative(*warp.block, e, e.address(lane)), e.bytes); });
 }
 
 }  // namespace coalesce::analysis

@@ -20,9 +20,10 @@
 #include <memory>
 #include <vector>
 
-#include "analysis/caches/request_lines.hpp"
+#include "analysis/caches/strides.hpp"
 #include "model/block_schedule.hpp"
 #include "model/caches/tag_sets.hpp"
+#include "model/request_lines.hpp"
 #include "sim/warp/memory.hpp"
 
 namespace coalesce::model {
@@ -47,9 +48,8 @@ struct CacheSite {
 // Relative addresses. Each array that a block accesses has a region of relative addresses. The
 // regions are numbered in the order of the first accesses. The middle of a region is the start of
 // the line that the block accesses first. Region 0 is for local memory.
-inline constexpr uint32_t region_bits = model::line_region_bits + 7;
-static_assert(model::line_bytes == 1 << 7);
-inline constexpr uint64_t middle_of_region = uint64_t{1} << (region_bits - 1);
+inline constexpr uint64_t middle_of_region = uint64_t{1} << (model::region_bits - 1);
+static_assert(middle_of_region % model::line_bytes == 0);
 
 // The relative addresses of a warp's local memory begin at `local_of_warp` times its number in the
 // block.
@@ -152,14 +152,16 @@ class BlockRequests {
     void start();
 
     // Adds an access. For an access to shared memory, only the number of wavefronts is kept.
-    void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts) {
+    // `lines` has the lines of the access, or is null if they are not known yet.
+    void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts,
+             const model::RequestLines* lines = nullptr) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
         if (e.space == ptx::Space::shared) return;
         own.add_repeated_wavefronts(warp);
         if (e.shape == sim::Shape::scattered ||
             !add_regular(own, e.pc, sim::lane_stride(e), e.first))
-            add(own, warp, e);
+            add(own, warp, e, lines);
     }
     // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
     void add(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
@@ -167,7 +169,8 @@ class BlockRequests {
         OfWarp& own = warps_[warp.index];
         own.add_repeated_wavefronts(warp);
         if (!add_regular(own, op.pc, stride, first))
-            add(own, warp, sim::event_of_words(op, ptx::Space::global, access, stride, first));
+            add(own, warp, sim::event_of_words(op, ptx::Space::global, access, stride, first),
+                nullptr);
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
@@ -228,9 +231,9 @@ class BlockRequests {
                     dense ? MemoryRequest::dense : MemoryRequest::apart});
         return true;
     }
-    void add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e);
-    void add_local(LineCollector& lines, const sim::Warp& warp, const sim::MemoryEvent& e);
-    void add_global(LineCollector& lines, const sim::Warp& warp, const sim::MemoryEvent& e);
+    void add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e,
+             const model::RequestLines* lines);
+    void collect_local(const sim::Warp& warp, const sim::MemoryEvent& e);
     [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
                                     uint64_t address);
     [[nodiscard]] Origin origin_of(const sim::Block& block, const sim::MemoryEvent& e,
@@ -244,6 +247,7 @@ class BlockRequests {
     std::vector<Origin> origin_of_;  // by instruction
     std::vector<uint64_t> cycles_;
     CyclesByStride cycles_by_stride_;
+    model::RequestLines lines_;  // of the current access, if nobody else has collected them
     model::AtomicUnits* const atomics_;
     std::unique_ptr<ReplayMemory> memory_;
 };

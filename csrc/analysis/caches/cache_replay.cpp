@@ -148,13 +148,10 @@ bool CacheReplay::keep(const sim::Block& block, const BlockRequests& requests,
                        std::shared_ptr<const L1Result> result) {
     const uint64_t operations = requests.operations(), most = requests.max_operations();
     const model::ReplayedBlock& filtered = *result->filtered;
-    // Turn the origins of addresses into those of lines.
     std::vector<uint64_t> origins = requests.origins();
     origins[0] = local_base + block.linear % first_round_ * block.warp_count * local_of_warp;
-    for (uint64_t region = 0; region < origins.size(); ++region) {
-        const uint64_t origin = origins[region] - result->shifts[region];
-        origins[region] = uint64_t(int64_t(origin) / int64_t{model::line_bytes});
-    }
+    for (uint64_t region = 0; region < origins.size(); ++region)
+        origins[region] -= result->shifts[region];
     const std::lock_guard lock(mutex_);
     if (block.linear >= limit_) return false;
     if (block.linear < first_round_) {

@@ -136,8 +136,8 @@ class CacheReplay {
 };
 
 // Records accesses for the replay. CacheObserver asks CountObserver for the number of wavefronts of
-// each access to shared memory. Therefore CountObserver must come before CacheObserver in the list
-// of observers.
+// each access to shared memory, and for the lines of an access to global memory. Therefore
+// CountObserver must come before CacheObserver in the list of observers.
 class CacheObserver {
   public:
     static constexpr sim::Hooks hooks = sim::Hook::start | sim::Hook::finish | sim::Hook::segment |
@@ -172,7 +172,7 @@ class CacheObserver {
         if (w.block != current_) [[unlikely]]
             select(w.block);
         if (current_requests_) [[likely]]
-            current_requests_->add(w, e, counts_.wavefronts());
+            current_requests_->add(w, e, counts_.wavefronts(), counts_.lines());
     }
 
     void repeated(const sim::Warp& w, const sim::Op& op, sim::Access access, int64_t stride,

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "analysis/caches/request_lines.hpp"
+#include "analysis/caches/strides.hpp"
 
 namespace coalesce::analysis {
 
@@ -95,60 +95,40 @@ sim::LaneMask ApartLoad::move(int distance) {
     return moved;
 }
 
-// L1 merges some partial writes before they go to L2. A partial write may be merged if the same
-// warp was the last writer of the sector. The exact rule is not known: in recorded kernels, a GPU
-// merges between 0 and 83 % of such writes. The model merges 70 % of them. Writes of different
-// warps are not merged (`transpose/naive_read`).
-class L1Replay::PartialWrites {
-  public:
-    // Returns the sectors that must be sent to L2.
-    uint8_t left_of(const LineAccess& a) {
-        const uint8_t parts = a.sectors & ~a.whole;
-        if (!parts) return a.sectors;
-        if (LineAccess* const last = find(a.line)) {
-            const bool separate = ++writes_ % 10 < 3;
-            const uint8_t merged = separate ? 0 : uint8_t(parts & last->sectors);
-            last->sectors |= parts;
-            return uint8_t(a.sectors & ~merged);
-        }
-        if (lines_.size() < most) {
-            lines_.reserve(most);
-            lines_.push_back({a.line, parts, 0});
-        } else {
-            lines_[oldest_++ % most] = {a.line, parts, 0};
-            if (oldest_ % most == 0) {
-                known_ = {};
-                for (const LineAccess& each : lines_) mark(each.line);
-            }
-        }
-        mark(a.line);
-        return a.sectors;
+uint8_t PartialWrites::left_of(const LineAccess& a) {
+    const uint8_t parts = a.sectors & ~a.whole;
+    if (!parts) return a.sectors;
+    if (LineAccess* const last = find(a.line)) {
+        const bool separate = ++writes_ % 10 < 3;
+        const uint8_t merged = separate ? 0 : uint8_t(parts & last->sectors);
+        last->sectors |= parts;
+        return uint8_t(a.sectors & ~merged);
     }
-
-  private:
-    static constexpr size_t most = sim::warp_size;  // the largest number of lines of one request
-
-    // Returns the entry of the line, or null. Requests often write the same lines in the same
-    // order. So the search tries first the entry after the one that was found last.
-    LineAccess* find(uint64_t line) {
-        const uint32_t hash = hash_of(line);
-        if (!(known_[hash / 64] >> hash % 64 & 1)) return nullptr;
-        if (next_ >= lines_.size() || lines_[next_].line != line) {
-            next_ = 0;
-            while (next_ < lines_.size() && lines_[next_].line != line) ++next_;
-            if (next_ == lines_.size()) return nullptr;
+    if (count_ < most) {
+        lines_[count_++] = {a.line, parts, 0};
+    } else {
+        lines_[oldest_++ % most] = {a.line, parts, 0};
+        if (oldest_ % most == 0) {
+            known_ = {};
+            for (const LineAccess& each : lines_) mark(each.line);
         }
-        return &lines_[next_++];
     }
-    void mark(uint64_t line) { known_[hash_of(line) / 64] |= uint64_t{1} << hash_of(line) % 64; }
-    static uint32_t hash_of(uint64_t line) { return uint32_t((line * 0x9e3779b97f4a7c15) >> 56); }
+    mark(a.line);
+    return a.sectors;
+}
 
-    std::vector<LineAccess> lines_;
-    size_t next_ = 0;  // the entry after the one that was found last
-    size_t oldest_ = 0;
-    uint32_t writes_ = 0;
-    std::array<uint64_t, 4> known_{};  // a bit for each hash that a line in `lines_` may have
-};
+// Returns the entry of the line, or null. Requests often write the same lines in the same order. So
+// the search tries first the entry after the one that was found last.
+LineAccess* PartialWrites::find(uint64_t line) {
+    const uint32_t hash = hash_of(line);
+    if (!(known_[hash / 64] >> hash % 64 & 1)) return nullptr;
+    if (next_ >= count_ || lines_[next_].line != line) {
+        next_ = 0;
+        while (next_ < count_ && lines_[next_].line != line) ++next_;
+        if (next_ == count_) return nullptr;
+    }
+    return &lines_[next_++];
+}
 
 L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
                    const std::vector<CacheSite>& sites, size_t regions, uint32_t variant,
@@ -160,14 +140,12 @@ L1Replay::L1Replay(const RecordedBlock& block, ReplayMemory& memory,
       misses_(sites.size()),
       shifts_(shifts_of(regions, variant)),
       variant_(variant),
-      has_barriers_(has_barriers),
-      unwritten_(block.requests.size()) {
+      has_barriers_(has_barriers) {
     l1_.clear();
+    memory_.unwritten.assign(block.requests.size(), {});
     memory_.apart.assign(strides * block.requests.size(), {});
     result_.traffic.reserve(memory_.traffic);
 }
-
-L1Replay::~L1Replay() = default;
 
 L1Result L1Replay::run() {
     const size_t warps = block_.requests.size();
@@ -210,7 +188,7 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
     missed_ = 0;
     if (r.kind == MemoryRequest::lines || sites_[r.pc].effect != Effect::load)
         return replay_other(warp, r);
-    r.first += shifts_[r.first >> region_bits];
+    r.first += shifts_[r.first >> model::region_bits];
     if (r.kind == MemoryRequest::dense)
         load_dense(r, sites_[r.pc].bytes);
     else
@@ -222,20 +200,21 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
 [[gnu::noinline]] void L1Replay::replay_other(uint32_t warp, MemoryRequest r) {
     const CacheSite site = sites_[r.pc];
     if (r.kind == MemoryRequest::lines) {
-        replay_lines(warp, r.pc, uint32_t(r.stride), [&](uint32_t n) -> LineAccess {
-            const RecordedLine a = block_.lines[r.first + n];
-            const uint64_t shift = shifts_[a.line >> model::line_region_bits] / model::line_bytes;
-            return {a.line + shift, uint8_t(a.sectors), uint8_t(a.whole)};
+        const RecordedLine* const lines = &block_.lines[r.first];
+        replay_parts(warp, r.pc, uint32_t(r.stride), [&](uint32_t n) -> Part {
+            const uint64_t relative = lines[n].line * model::line_bytes;
+            const uint64_t address = relative + shifts_[relative >> model::region_bits];
+            return {
+                {address / model::line_bytes, uint8_t(lines[n].sectors), uint8_t(lines[n].whole)},
+                address};
         });
         return;
     }
-    r.first += shifts_[r.first >> region_bits];
+    r.first += shifts_[r.first >> model::region_bits];
     if (r.kind == MemoryRequest::apart) {
-        replay_lines(warp, r.pc, sim::warp_size, [&](uint32_t n) -> LineAccess {
+        replay_parts(warp, r.pc, sim::warp_size, [&](uint32_t n) {
             const uint64_t address = r.first + uint64_t(int64_t{r.stride} * n);
-            const auto sector = uint8_t(1u << address / model::sector_bytes % 4);
-            const bool whole = site.bytes == model::sector_bytes;
-            return {address / model::line_bytes, sector, whole ? sector : uint8_t{0}};
+            return sector_at(address, site.bytes == model::sector_bytes);
         });
         return;
     }
@@ -248,11 +227,12 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
     const uint64_t first_whole = (r.first + model::sector_bytes - 1) / model::sector_bytes;
     const uint64_t end_whole = has_gaps ? first_whole : end / model::sector_bytes;
     const uint64_t first_line = first_sector / 4;
-    replay_lines(warp, r.pc, uint32_t((end_sector - 1) / 4 - first_line) + 1,
-                 [&](uint32_t n) -> LineAccess {
+    replay_parts(warp, r.pc, uint32_t((end_sector - 1) / 4 - first_line) + 1,
+                 [&](uint32_t n) -> Part {
                      const uint64_t line = first_line + n;
-                     return {line, sectors_of_line(line, first_sector, end_sector),
-                             sectors_of_line(line, first_whole, std::max(end_whole, line * 4))};
+                     return {{line, sectors_of_line(line, first_sector, end_sector),
+                              sectors_of_line(line, first_whole, std::max(end_whole, line * 4))},
+                             line * model::line_bytes};
                  });
 }
 
@@ -262,7 +242,7 @@ inline void L1Replay::load_dense(const MemoryRequest& r, uint32_t bytes) {
     const uint64_t begin = r.first / model::sector_bytes, after = last / model::sector_bytes + 1;
     const uint64_t first_line = begin / 4, last_line = (after - 1) / 4;
     for (uint64_t line = first_line; line <= last_line; ++line)
-        load(r.pc, {line, sectors_of_line(line, begin, after), 0});
+        load(r.pc, {{line, sectors_of_line(line, begin, after), 0}, line * model::line_bytes});
     end(r.pc, uint32_t(last_line - first_line) + 1, after - begin);
 }
 
@@ -278,19 +258,14 @@ void L1Replay::load_apart(uint32_t warp, const MemoryRequest& r) {
         moved = last.move(int(distance));
     else
         last.start(r);
-    const auto address_of = [first = r.first, stride = int64_t{r.stride}](int lane) {
-        return first + uint64_t(lane * stride);
-    };
     const auto load = [&](int lane) {
-        const uint64_t line = address_of(lane) / model::line_bytes;
+        const Part part = sector_at(r.first + uint64_t(lane * int64_t{r.stride}), false);
         model::L1Cache::Place& place = last.places[size_t(lane)];
-        if (!l1_.is_at(place, line)) {
-            place = l1_.find(line).place;
+        if (!l1_.is_at(place, part.line)) {
+            place = l1_.find(part.line).place;
             l1_.use_at(place, l1_.now() + uint64_t(lane) + 1);
         }
-        const auto sector = uint8_t(1u << address_of(lane) / model::sector_bytes % 4);
-        const uint8_t missing = l1_.fetch(place, sector);
-        if (missing) send({line, missing, 0}, Traffic::Kind::read, r.pc);
+        if (l1_.fetch(place, part.sectors)) send(part, part.sectors, Traffic::Kind::read, r.pc);
     };
     const uint64_t before = std::exchange(last.before, l1_.now());
     sim::for_each_lane(moved, load);
@@ -301,49 +276,59 @@ void L1Replay::load_apart(uint32_t warp, const MemoryRequest& r) {
     end(r.pc, sim::warp_size, sim::warp_size);
 }
 
-// Replays a request of any kind. line_at(n) returns its nth line.
-template <class LineAt>
-inline void L1Replay::replay_lines(uint32_t warp, uint32_t pc, uint32_t count, LineAt&& line_at) {
-    const Effect effect = sites_[pc].effect;
+// Returns the access to the sector that contains the address.
+inline L1Replay::Part L1Replay::sector_at(uint64_t address, bool whole) {
+    const auto sector = uint8_t(1u << address / model::sector_bytes % 4);
+    return {{address / model::line_bytes, sector, whole ? sector : uint8_t{0}}, address};
+}
+
+// Replays a request of any kind. part_at(n) returns its part in its nth line.
+template <class PartAt>
+inline void L1Replay::replay_parts(uint32_t warp, uint32_t pc, uint32_t count, PartAt&& part_at) {
     uint64_t loaded = 0;
-    for (uint32_t n = 0; n < count; ++n) {
-        const LineAccess a = line_at(n);
-        switch (effect) {
-            case Effect::load:
+    switch (sites_[pc].effect) {
+        case Effect::load:
+            for (uint32_t n = 0; n < count; ++n) {
+                const Part a = part_at(n);
                 loaded += model::sectors_in(a.sectors);
                 load(pc, a);
-                break;
-            case Effect::bypassing_load:
+            }
+            break;
+        case Effect::bypassing_load:
+            for (uint32_t n = 0; n < count; ++n) {
+                const Part a = part_at(n);
                 loaded += model::sectors_in(a.sectors);
-                send(a, Traffic::Kind::read, pc);
-                break;
-            case Effect::store:
-                store(warp, pc, a);
-                break;
-            case Effect::atomic:
+                send(a, a.sectors, Traffic::Kind::read, pc);
+            }
+            break;
+        case Effect::store:
+            for (uint32_t n = 0; n < count; ++n) store(memory_.unwritten[warp], pc, part_at(n));
+            break;
+        case Effect::atomic:
+            for (uint32_t n = 0; n < count; ++n) {
+                const Part a = part_at(n);
                 l1_.drop(a.line, a.sectors);
-                send(a, Traffic::Kind::atomic, pc);
-                break;
-        }
+                send(a, a.sectors, Traffic::Kind::atomic, pc);
+            }
+            break;
     }
     end(pc, count, loaded);
 }
 
-inline void L1Replay::load(uint32_t pc, const LineAccess& a) {
+inline void L1Replay::load(uint32_t pc, const Part& a) {
     const model::L1Cache::Place place = l1_.find(a.line).place;
     l1_.use(place);
     const uint8_t missing = l1_.fetch(place, a.sectors);
-    if (!missing) return;
-    send({a.line, missing, a.whole}, Traffic::Kind::read, pc);
+    if (missing) send(a, missing, Traffic::Kind::read, pc);
 }
 
-void L1Replay::store(uint32_t warp, uint32_t pc, const LineAccess& a) {
+inline void L1Replay::store(PartialWrites& unwritten, uint32_t pc, const Part& a) {
     const model::L1Cache::Found found = l1_.find(a.line);
     l1_.use(found.place);
     result_.counts.l1_stores += model::sectors_in(a.sectors);
     if (found.before) result_.counts.l1_store_hits += model::sectors_in(a.sectors);
-    const uint8_t sectors = unwritten_[warp].left_of(a);
-    if (sectors) send({a.line, sectors, a.whole}, Traffic::Kind::write, pc);
+    const uint8_t sectors = unwritten.left_of(a);
+    if (sectors) send(a, sectors, Traffic::Kind::write, pc);
 }
 
 // Counts a request of `lines` lines, after they have been replayed. It has loaded `loaded` sectors,
@@ -360,25 +345,27 @@ inline void L1Replay::end(uint32_t pc, uint32_t lines, uint64_t loaded) {
     result_.lines += lines;
 }
 
-// Sends a request for sectors of a line to L2.
-inline void L1Replay::send(const LineAccess& a, Traffic::Kind kind, uint32_t pc) {
-    if (kind == Traffic::Kind::read) fetched_ += model::sectors_in(a.sectors);
-    if (missed_++ && result_.traffic.back().extend({.line = a.line,
+// Sends a request for some of the sectors of a part to L2.
+inline void L1Replay::send(const Part& a, uint8_t sectors, Traffic::Kind kind, uint32_t pc) {
+    if (kind == Traffic::Kind::read) fetched_ += model::sectors_in(sectors);
+    const auto sector = uint32_t(a.address / model::sector_bytes % 4);
+    const auto from_sector = uint8_t(sectors >> sector), whole = uint8_t(a.whole >> sector);
+    if (missed_++ && result_.traffic.back().extend({.address = a.address,
                                                     .time = result_.cycles,
                                                     .pc = pc,
                                                     .kind = kind,
-                                                    .sectors = a.sectors,
-                                                    .whole = a.whole}))
+                                                    .sectors = from_sector,
+                                                    .whole = whole}))
         return;
     // The members are written one by one to their final place. If they were written to another
     // place and then copied from there, the host would have to wait for the writes.
     Traffic& t = result_.traffic.emplace_back();
-    t.line = a.line;
+    t.address = a.address;
     t.time = result_.cycles;
     t.pc = pc;
     t.kind = kind;
-    t.sectors = a.sectors;
-    t.whole = a.whole;
+    t.sectors = from_sector;
+    t.whole = whole;
 }
 
 }  // namespace coalesce::analysis

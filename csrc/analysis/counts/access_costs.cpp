@@ -29,16 +29,6 @@ void add_wavefronts(InstructionCounts& c, const model::Wavefronts& w) {
     c.ideal_wavefronts += w.ideal;
 }
 
-void add_global(InstructionCounts& c, const sim::MemoryEvent& e) {
-    const model::Footprint f = model::footprint(e);
-    c.sectors += is_atomic(e) ? f.repeated : f.sectors;
-    c.divided += is_atomic(e) && model::may_be_divided(f, std::popcount(e.mask));
-    c.theoretical_sectors += f.sectors;
-    c.lines += f.lines;
-    c.ideal += std::min(f.sectors, model::packed_sectors(e));
-    c.distinct_bytes += uint64_t(f.elements) * e.bytes;
-}
-
 // Adds the cost of an access to local memory. Local memory is interleaved. The first words of the
 // 32 lanes are neighbours in memory. The second words of the 32 lanes follow, and so on.
 void add_local(InstructionCounts& c, const sim::MemoryEvent& e) {
@@ -202,6 +192,18 @@ void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
     } else {
         add_global(c, e);
     }
+}
+
+void AccessCosts::add_global(InstructionCounts& c, const sim::MemoryEvent& e) const {
+    has_lines_ = e.shape == sim::Shape::scattered && !is_atomic(e) && sim::stride_of(e) == 0;
+    if (has_lines_) lines_.collect(e);
+    const model::Footprint f = has_lines_ ? lines_.footprint(e.bytes) : model::footprint(e);
+    c.sectors += is_atomic(e) ? f.repeated : f.sectors;
+    c.divided += is_atomic(e) && model::may_be_divided(f, std::popcount(e.mask));
+    c.theoretical_sectors += f.sectors;
+    c.lines += f.lines;
+    c.ideal += std::min(f.sectors, model::packed_sectors(e));
+    c.distinct_bytes += uint64_t(f.elements) * e.bytes;
 }
 
 void AccessCosts::add_shared(InstructionCounts& c, const sim::MemoryEvent& e) const {

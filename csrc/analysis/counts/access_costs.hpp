@@ -13,6 +13,7 @@
 #include "analysis/counts/instruction_counts.hpp"
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
+#include "model/request_lines.hpp"
 #include "sim/warp/memory.hpp"
 #include "sim/warp/repetition.hpp"
 
@@ -32,6 +33,7 @@ class AccessCosts {
     // Adds the cost of an access. Returns the number of its shared-memory wavefronts, which is 0
     // for other memory.
     uint32_t add(const sim::MemoryEvent& e) {
+        has_lines_ = false;
         const bool global = e.space == ptx::Space::global;
         const Pattern pattern = pattern_of(e, global);
         if (pattern != irregular && (global || e.space == ptx::Space::shared) && !is_copy(e))
@@ -80,9 +82,14 @@ class AccessCosts {
     // counter of the entry, and need not call add().
     [[nodiscard]] const sim::Repetition* repetitions() const { return repetitions_.data(); }
 
+    // Returns the lines of the access that was passed to add() last. Returns null if its cost was
+    // known without them, or if it is not an access to global memory.
+    [[nodiscard]] const model::RequestLines* lines() const {
+        return has_lines_ ? &lines_ : nullptr;
+    }
+
     // Returns the counts of instruction `i`. The members `executed` and `threads` are not set.
     [[nodiscard]] InstructionCounts of(size_t i) const;
-    // Sets all counts to zero.
 
   private:
     // The patterns of regular accesses. All regular accesses of an instruction with the same
@@ -188,6 +195,7 @@ class AccessCosts {
     uint32_t add_irregular(const sim::MemoryEvent& e);
     uint32_t add_compared(const sim::MemoryEvent& e);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
+    void add_global(InstructionCounts& c, const sim::MemoryEvent& e) const;
 
     // Describes the access `e`, which is remembered in `known`, as the last one of its instruction.
     void describe(const sim::MemoryEvent& e, Repeated& known) {
@@ -220,7 +228,10 @@ class AccessCosts {
     std::vector<std::unique_ptr<Patterns>> repeated_;
     std::vector<InstructionCounts> sites_;      // counts of all other accesses, by instruction
     std::vector<sim::Repetition> repetitions_;  // by instruction
-    sim::LaneMask left_out_ = 0;                // lanes that the guard of the next copy excludes
+    // The lines of the last access, if its cost was computed from them (`has_lines_`).
+    mutable model::RequestLines lines_;
+    mutable bool has_lines_ = false;
+    sim::LaneMask left_out_ = 0;  // lanes that the guard of the next copy excludes
     // The instruction and the reading lanes of the current asynchronous copy.
     uint32_t copy_ = 0;
     sim::LaneMask readers_ = 0;

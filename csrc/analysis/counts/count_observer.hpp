@@ -58,6 +58,9 @@ class CountObserver {
     // after this one in the list of observers may call this function.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
+    // Returns the lines of the last access, or null if its cost was known without them.
+    [[nodiscard]] const model::RequestLines* lines() const { return costs_.lines(); }
+
     // Adds everything counted to `counts`.
     void add_to(Counts& counts) const;
 

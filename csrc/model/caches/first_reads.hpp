@@ -4,8 +4,8 @@
 // METHOD
 // An L2 that never evicts a line reads each sector at most once from DRAM. It needs four bits for
 // each line, one for each sector that was read or written. 16 neighbouring lines share a word.
-// Words are stored in parts of 1024 lines, which exist only where lines are requested. The parts
-// that were used last are found without a search.
+// Words are stored in parts of 32,768 lines (4 MB), which exist only where lines are requested. The
+// parts that were used last are found without a search.
 //
 // EXAMPLE
 // The sectors 0 and 3 of a line are read. DRAM is read in half lines of two sectors, so all four
@@ -39,7 +39,7 @@ class FirstReads {
     }
 
   private:
-    static constexpr uint64_t lines_of_word = 16, words_of_part = 64;
+    static constexpr uint64_t lines_of_word = 16, words_of_part = 2048;
     using Part = std::array<uint64_t, words_of_part>;
 
     uint64_t& word_of(uint64_t line) {
@@ -57,7 +57,7 @@ class FirstReads {
         uint64_t number = ~uint64_t(0);
         Part* part = nullptr;
     };
-    std::array<Latest, 1024> latest_;  // the part that was used last, by number modulo 1024
+    std::array<Latest, 64> latest_;  // the part that was used last, by number modulo 64
     std::unordered_map<uint64_t, std::unique_ptr<Part>> parts_;
 };
 

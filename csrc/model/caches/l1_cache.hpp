@@ -18,9 +18,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
-#include <span>
+#include <cstring>
 #include <vector>
 
 #include "model/units.hpp"
@@ -34,7 +35,8 @@ class L1Cache {
 
     explicit L1Cache(uint32_t bytes)
         : sets_(std::max(1u, bytes / line_bytes / ways)),
-          lines_(sets_ * ways + 1),
+          words_(sets_ * ways + 1),
+          used_(sets_ * ways + 1),
           latest_(std::bit_ceil(4 * sets_ * ways)) {
         clear();
     }
@@ -59,26 +61,27 @@ class L1Cache {
         return found;
     }
     [[nodiscard]] bool is_at(Place place, uint64_t line) const {
-        return lines_[place].word >> 4 == line;
+        return words_[place] >> 4 == line;
     }
 
     // Each use of a line has a time. They count upwards from 1.
     [[nodiscard]] uint64_t now() const { return now_; }
-    void use(Place place) { lines_[place].used = ++now_; }
-    void use_at(Place place, uint64_t time) { lines_[place].used = time; }
+    void use(Place place) { used_[place] = ++now_; }
+    void use_at(Place place, uint64_t time) { used_[place] = time; }
     // Uses the lines at several places, in this order.
-    void use(std::span<const Place> places) {
-        Line* const lines = lines_.data();
-        uint64_t now = now_;
-        for (const Place place : places) lines[place].used = ++now;
-        now_ = now;
+    template <size_t count>
+    void use(const std::array<Place, count>& places) {
+        uint64_t* const used = used_.data();
+        const uint64_t before = now_;
+        for (size_t n = 0; n < count; ++n) used[places[n]] = before + n + 1;
+        now_ = before + count;
     }
     // Returns true if no line that was used after this time has lost a sector.
     [[nodiscard]] bool has_kept(uint64_t after) const { return lost_ <= after; }
 
     // Fetches sectors of the line at a place. Returns those that were missing.
     uint8_t fetch(Place place, uint8_t sectors) {
-        uint64_t& word = lines_[place].word;
+        uint64_t& word = words_[place];
         const auto missing = uint8_t(sectors & ~word);
         word |= sectors;
         return missing;
@@ -88,49 +91,61 @@ class L1Cache {
         const Place first = first_of_set(line * factor);
         for (Place place = first; place < first + ways; ++place) {
             if (!is_at(place, line)) continue;
-            lines_[place].word &= ~uint64_t{sectors};
+            words_[place] &= ~uint64_t{sectors};
             lost_ = now_;
         }
     }
     // Removes all lines, for another block.
     void clear() {
-        std::ranges::fill(lines_, Line{});
+        std::ranges::fill(words_, ~uint64_t{15});
+        std::ranges::fill(used_, 0);
         std::ranges::fill(latest_, nowhere());
         now_ = lost_ = 0;
     }
 
   private:
-    static constexpr uint64_t factor = 0x9e3779b97f4a7c15;
+    // A number for each of eight ways.
+    using Ways [[gnu::vector_size(64)]] = uint64_t;
 
-    struct Line {
-        // The line number, and in the lowest four bits the sectors that are there. No line has this
-        // number at first.
-        uint64_t word = ~uint64_t{15};
-        uint64_t used = 0;  // the time of the last use
-    };
+    static constexpr uint64_t factor = 0x9e3779b97f4a7c15;
 
     [[nodiscard]] Place first_of_set(uint64_t hash) const {
         return Place((hash >> 32) * sets_ >> 32) * ways;
     }
-    // Looks for a line in its set. There are no branches in the loop, because which line of a set
-    // is the oldest is random.
-    Found search(uint64_t line, uint64_t hash) {
+    // Looks for a line in its set. Eight ways are compared at once, because which line of a set is
+    // the oldest is random: the host could not predict branches.
+    [[gnu::noinline]] Found search(uint64_t line, uint64_t hash) {
         const Place first = first_of_set(hash);
-        Line* const lines = &lines_[first];
-        uint64_t found = 0, oldest = ~uint64_t{0};
-        for (uint64_t way = 0; way < ways; ++way) {
-            found = lines[way].word >> 4 == line ? way + 1 : found;
-            oldest = std::min(oldest, lines[way].used * ways + way);
+        constexpr Ways numbers{0, 1, 2, 3, 4, 5, 6, 7};
+        const auto load = [](const uint64_t* from) {
+            Ways ways;
+            std::memcpy(&ways, from, sizeof ways);
+            return ways;
+        };
+        const Ways low = load(&words_[first]) >> 4, high = load(&words_[first + 8]) >> 4;
+        // Each element: the way plus 1, or 0 if the way has another line.
+        const Ways found =
+            (Ways(low == line) & (numbers + 1)) | (Ways(high == line) & (numbers + 9));
+        const Ways used = load(&used_[first]) * ways + numbers;
+        const Ways later = load(&used_[first + 8]) * ways + numbers + 8;
+        const Ways older = used < later ? used : later;
+        uint64_t any = 0, oldest = ~uint64_t{0};
+        for (uint32_t n = 0; n < 8; ++n) {
+            any |= found[n];
+            oldest = std::min(oldest, older[n]);
         }
-        if (found) return {first + Place(found - 1), true};
-        Line& replaced = lines[oldest % ways];
-        lost_ = std::max(lost_, replaced.used);
-        replaced.word = line << 4;
-        return {first + Place(oldest % ways), false};
+        if (any) return {first + Place(any - 1), true};
+        const Place replaced = first + Place(oldest % ways);
+        lost_ = std::max(lost_, oldest / ways);
+        words_[replaced] = line << 4;
+        return {replaced, false};
     }
 
     const uint32_t sets_;
-    std::vector<Line> lines_;  // by place
+    // By place: the line number, and in the lowest four bits the sectors that are there. No line
+    // has the number that is there at first.
+    std::vector<uint64_t> words_;
+    std::vector<uint64_t> used_;  // by place: the time of the last use
     uint64_t now_ = 0;
     uint64_t lost_ = 0;  // no line that was used later has lost a sector
     // For each hash of a line number: where such a line was found last.

@@ -54,8 +54,8 @@ class L2Sample {
 
     [[nodiscard]] bool has(uint64_t line) const { return L2Cache::is_in_sample(line, exponent_); }
 
-    // Adds requests, one after the other. For each line that belongs to the sample, it calls
-    // sampled(traffic, line).
+    // Adds requests, one after the other. For each request for a line that belongs to the sample,
+    // it calls sampled(traffic, line access).
     //
     // Whether a line belongs to the sample is random, so the host could not predict a branch on it.
     // Therefore the lines are collected first, without a branch, and are handled later.
@@ -65,18 +65,19 @@ class L2Sample {
         Batch(L2Sample& sample, Handle sampled) : to_(sample), handle_(std::move(sampled)) {}
 
         // Adds requests, which must exist until end(). `origin` is the difference between their
-        // lines and those in `traffic`.
+        // addresses and those in `traffic`.
         void add(const Traffic& traffic, uint64_t origin) {
             to_.all_.add(traffic, traffic.count);
             sectors_ += traffic.count * sectors_in(traffic.sectors);
-            uint64_t line = origin + traffic.line;
+            uint64_t address = origin + traffic.address;
             for (uint32_t left = traffic.count; left > 0; --left) {
-                if (exponent_) to_.count_first_read(traffic, line);
-                waiting_[count_] = {line, &traffic};
-                count_ += L2Cache::is_in_sample(line, exponent_);
+                const LineAccess a = traffic.access_at(address);
+                if (exponent_) to_.count_first_read(traffic.kind, a);
+                waiting_[count_] = {a, &traffic};
+                count_ += L2Cache::is_in_sample(a.line, exponent_);
                 if (count_ == waiting_.size()) [[unlikely]]
                     handle_waiting();
-                line += uint64_t(int64_t{traffic.step});
+                address += uint64_t(int64_t{traffic.step});
             }
         }
         // Returns the number of sectors of all requests.
@@ -87,14 +88,14 @@ class L2Sample {
 
       private:
         struct Waiting {
-            uint64_t line;
+            LineAccess access;
             const Traffic* traffic;
         };
 
         [[gnu::noinline]] void handle_waiting() {
             for (const Waiting& w : std::span(waiting_).first(count_)) {
                 to_.sampled_.add(*w.traffic, 1);
-                handle_(*w.traffic, w.line);
+                handle_(*w.traffic, w.access);
             }
             count_ = 0;
         }
@@ -137,10 +138,10 @@ class L2Sample {
 
   private:
     // Counts what a request reads from DRAM for the first time.
-    void count_first_read(const Traffic& traffic, uint64_t line) {
-        const uint64_t first = first_reads_.handle(traffic.kind, line, traffic.sectors);
+    void count_first_read(Traffic::Kind kind, const LineAccess& a) {
+        const uint64_t first = first_reads_.handle(kind, a.line, a.sectors);
         all_.read_first += first;
-        sampled_.read_first += has(line) ? first : 0;
+        sampled_.read_first += has(a.line) ? first : 0;
     }
 
     const uint32_t exponent_;

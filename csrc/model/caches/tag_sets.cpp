@@ -3,32 +3,31 @@
 namespace coalesce::model {
 
 L1Cycles L1Lines::cycles() const {
+    // Bit n of both numbers together is the set of line n.
+    uint32_t low = 0, high = 0;
+    for (uint32_t n = 0; n < sim::warp_size; ++n) {
+        const uint32_t set = tag_set(lines_[n]);
+        low |= (set & 1) << n;
+        high |= (set >> 1) << n;
+    }
+    const auto all = uint32_t((uint64_t{1} << count_) - 1);
+    std::array<uint32_t, tag_sets> left{all & ~high & ~low, all & ~high & low, all & high & ~low,
+                                        all & high & low};
     L1Cycles total;
-    total.lookups = *std::max_element(count_.begin(), count_.end());
-    for (uint32_t k = 0; k < total.lookups; ++k) {
-        // Usually no bank is needed by two of the lines.
-        uint32_t needed = 0, by_two = 0;
+    for (; left[0] | left[1] | left[2] | left[3]; ++total.lookups) {
+        std::array<uint32_t, tag_sets> banks;  // needed by the next line of each set
         for (uint32_t set = 0; set < tag_sets; ++set) {
-            const uint32_t banks = k < count_[set] ? lines_[set][k].banks : 0;
-            by_two |= needed & banks;
-            needed |= banks;
+            banks[set] = banks_[size_t(std::countr_zero(left[set]))];
+            left[set] &= left[set] - 1;
         }
-        if (!by_two) {
-            ++total.data;
-            continue;
-        }
-        // by_at_least[n] has one bit for each bank. The bit is set if at least n + 1 of the lines
-        // of this cycle (up to four) need the bank.
-        std::array<uint32_t, tag_sets> by_at_least{};
-        for (uint32_t set = 0; set < tag_sets; ++set) {
-            uint32_t more = k < count_[set] ? lines_[set][k].banks : 0;
-            for (uint32_t& banks : by_at_least) {
-                const uint32_t both = banks & more;
-                banks |= more;
-                more = both;
-            }
-        }
-        for (const uint32_t banks : by_at_least) total.data += banks != 0;
+        const auto [a, b, c, d] = banks;
+        const uint32_t one_of_first = a | b, both_first = a & b;
+        const uint32_t one_of_last = c | d, both_last = c & d;
+        // The banks that at least one, two, three or four of the lines need.
+        const std::array<uint32_t, tag_sets> by_at_least{
+            one_of_first | one_of_last, both_first | both_last | (one_of_first & one_of_last),
+            (both_first & one_of_last) | (both_last & one_of_first), both_first & both_last};
+        for (const uint32_t needed : by_at_least) total.data += needed != 0;
     }
     return total;
 }

@@ -14,8 +14,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
+#include "model/distinct.hpp"
 #include "model/units.hpp"
 #include "sim/warp/memory.hpp"
 
@@ -28,10 +30,12 @@ inline constexpr uint32_t tag_bits = 14;
 // Returns the set of a line. It is computed from the lowest `tag_bits` bits of the line number. The
 // effect of higher bits is not known.
 inline uint32_t tag_set(uint64_t line) {
-    constexpr uint64_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
-    // Returns 1 if the number of set bits is odd, otherwise 0.
-    const auto odd = [](uint64_t bits) { return uint32_t(__builtin_parity(uint32_t(bits))); };
-    return odd(line & lower) | odd(line & upper) << 1;
+    constexpr uint32_t lower = 0b11'1010'1011'0101, upper = 0b01'0101'1101'1010;
+    // Both parities are computed together: each one in a half of a word, whose lowest bit becomes
+    // the sum of its bits. A loop over lines can compute this in vectors.
+    uint32_t bits = (uint32_t(line) & lower) | (uint32_t(line) & upper) << 16;
+    for (const int by : {8, 4, 2, 1}) bits ^= bits >> by;
+    return (bits & 1) | (bits >> 15 & 2);
 }
 
 struct L1Cycles {
@@ -45,47 +49,40 @@ inline uint32_t banks_of(uint64_t address, uint32_t bytes) {
     return words << address % line_bytes / word_bytes;
 }
 
-// The lines of a request, by their sets of tags. A loop over lanes calls add(), so it is inlined.
+// The lines of a request, and the banks that each of them needs.
 class L1Lines {
   public:
-    // Adds an access to a line, which needs these banks (one bit for each).
-    [[gnu::always_inline]] void add(uint64_t line, uint32_t banks) {
-        // Neighbouring lanes usually access the same line.
-        if (line == latest_) {
-            *banks_of_latest_ |= banks;
-            return;
-        }
-        latest_ = line;
-        const uint32_t set = tag_set(line);
-        auto& lines = lines_[set];
-        const auto hash = uint32_t((line * 0x9e3779b97f4a7c15) >> 56);
-        uint64_t& bits = known_[hash / 64];
-        uint32_t at = bits >> hash % 64 & 1 ? 0 : count_[set];
-        bits |= uint64_t{1} << hash % 64;
-        while (at < count_[set] && lines[at].line != line) ++at;
-        if (at == count_[set]) lines[count_[set]++] = {line, 0};
-        lines[at].banks |= banks;
-        banks_of_latest_ = &lines[at].banks;
+    // Adds a line that has not been added before.
+    void add_new(uint64_t line, uint32_t banks) {
+        lines_[count_] = uint32_t(line);  // the set does not depend on higher bits
+        banks_[count_++] = banks;
     }
-    // The same for a line that no earlier access has used.
-    [[gnu::always_inline]] void add_new(uint64_t line, uint32_t banks) {
-        const uint32_t set = tag_set(line);
-        lines_[set][count_[set]++] = {line, banks};
+    // The same for a line that may have been added by the previous call.
+    void add(uint64_t line, uint32_t banks) {
+        if (count_ && lines_[count_ - 1] == uint32_t(line))
+            banks_[count_ - 1] |= banks;
+        else
+            add_new(line, banks);
+    }
+    // Adds the banks to the line that was added as number `n`.
+    void add_banks(uint32_t n, uint32_t banks) { banks_[n] |= banks; }
+    // Adds the accesses of `lanes` lanes. Each of them is to a line of its own.
+    void add_apart(uint64_t first, int64_t stride, uint32_t lanes, uint32_t bytes) {
+        const uint32_t words = banks_of(0, bytes);
+        for (uint32_t lane = 0; lane < sim::warp_size; ++lane) {
+            const uint64_t address = first + uint64_t(stride * int64_t{lane});
+            lines_[lane] = uint32_t(address / line_bytes);
+            banks_[lane] = words << address % line_bytes / word_bytes;
+        }
+        count_ = lanes;
     }
     [[nodiscard]] L1Cycles cycles() const;
 
   private:
-    struct Line {
-        uint64_t line;
-        uint32_t banks;
-    };
-    std::array<std::array<Line, sim::warp_size>, tag_sets> lines_;
-    std::array<uint32_t, tag_sets> count_{};
-    // A bit for each hash of the lines so far. Most lines are new, and then need not be compared
-    // with the others.
-    std::array<uint64_t, 4> known_{};
-    uint64_t latest_ = ~uint64_t{0};
-    uint32_t* banks_of_latest_ = nullptr;
+    uint32_t count_ = 0;
+    std::array<uint32_t, sim::warp_size> lines_{};
+    // The last element is for lines that do not exist. They need no banks.
+    std::array<uint32_t, sim::warp_size + 1> banks_{};
 };
 
 // Returns the cycles that L1 needs for a request in which each lane of `mask` accesses `bytes`
@@ -93,9 +90,14 @@ class L1Lines {
 template <class Address>
 L1Cycles l1_cycles(sim::LaneMask mask, uint32_t bytes, Address&& address) {
     L1Lines lines;
+    Distinct numbers;
     sim::for_each_lane(mask, [&](int lane) {
         const uint64_t a = address(lane);
-        lines.add(a / line_bytes, banks_of(a, bytes));
+        const uint32_t before = numbers.count(), n = numbers.index_of(a / line_bytes);
+        if (n == before)
+            lines.add_new(a / line_bytes, banks_of(a, bytes));
+        else
+            lines.add_banks(n, banks_of(a, bytes));
     });
     return lines.cycles();
 }

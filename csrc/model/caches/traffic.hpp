@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "model/units.hpp"
+
 namespace coalesce::model {
 
 // The part of a request that lies in one line. The members have no initial values, because it would
@@ -34,27 +36,35 @@ inline uint8_t half_lines(uint8_t sectors) {
     return uint8_t((sectors & 3 ? 3 : 0) | (sectors & 12 ? 12 : 0));
 }
 
-// Requests of one instruction from L1 to L2, one for each of `count` lines. Each line is `step`
-// lines after the previous one. All requests are for the same sectors of their line.
+// Requests of one instruction from L1 to L2. There are `count` of them, one for each line, and they
+// have a constant distance in bytes. They are either for the same sectors of lines, or each of them
+// is for the one sector that contains its address.
 struct Traffic {
     enum class Kind : uint8_t { read, write, atomic };
-    uint64_t line = 0;  // the first line
+    // The address of the first request: the start of a line, or an address in the only sector.
+    uint64_t address = 0;
     uint32_t time = 0;  // in cycles of L1, since the start of the block
     uint32_t pc = 0;    // the instruction
-    int32_t step = 0;
+    int32_t step = 0;   // the distance in bytes from each request to the next
     Kind kind = Kind::read;
+    // As in LineAccess, but bit 0 is the sector that contains the address.
     uint8_t sectors = 0;
     uint8_t whole = 0;
     uint8_t count = 1;
 
-    [[nodiscard]] uint64_t line_at(uint32_t n) const {
-        return line + uint64_t(int64_t{step} * int64_t{n});
+    // Returns the part of a line that is requested at an address of these requests.
+    [[nodiscard]] LineAccess access_at(uint64_t at) const {
+        const auto sector = uint32_t(at / sector_bytes % 4);
+        return {at / line_bytes, uint8_t(sectors << sector), uint8_t(whole << sector)};
+    }
+    [[nodiscard]] uint64_t address_of(uint32_t n) const {
+        return address + uint64_t(int64_t{step} * int64_t{n});
     }
     // Tries to add the request `next` to these requests. This is possible if `next` differs from
-    // them only in its line, and all the lines are then equally far apart. Returns true if `next`
-    // was added. Otherwise returns false and changes nothing.
+    // them only in its address, and all the addresses are then equally far apart. Returns true if
+    // `next` was added. Otherwise returns false and changes nothing.
     bool extend(const Traffic& next) {
-        const auto distance = int64_t(next.line - line_at(count - 1u));
+        const auto distance = int64_t(next.address - address_of(count - 1u));
         // With `||` instead of `|`, GCC would load several members of `next` as one number. The
         // host would have to wait for this load, because the members were stored one by one just
         // before.

@@ -299,7 +299,8 @@ TEST_F(BlockRequestsTest, LoadsAreReplayedLikeInASlowL1) {
                 for (int lane = 0; lane < sim::warp_size; ++lane) {
                     const uint64_t relative =
                         a.event.address(lane) - requests.origins()[1 + a.event.pc % 2];
-                    const uint64_t address = relative + result.shifts[relative >> region_bits];
+                    const uint64_t address =
+                        relative + result.shifts[relative >> model::region_bits];
                     const uint64_t line = address / model::line_bytes;
                     auto at = std::ranges::find(lines, line, &std::pair<uint64_t, uint8_t>::first);
                     if (at == lines.end()) at = lines.insert(at, {line, 0});

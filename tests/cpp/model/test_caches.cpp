@@ -194,17 +194,17 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
         for (int n = 0; n < 50000; ++n) {
             const auto kind = Traffic::Kind(random() % 3);
             const auto sectors = uint8_t(1 + random() % 15);
-            const Traffic t{.line = random() % 3000,
-                            .step = 7,
+            const Traffic t{.address = random() % 3000 * line_bytes,
+                            .step = 7 * int32_t{line_bytes},
                             .kind = kind,
                             .sectors = sectors,
                             .whole = uint8_t(sectors & 3),
                             .count = uint8_t(1 + random() % 3)};
-            constexpr uint64_t origin = 1000;
+            constexpr uint64_t origin = 1000 * line_bytes;
             const auto from = uint32_t(random() % 8);
             std::vector<uint64_t> lines, of_sample, sampled, all;
             for (uint32_t nth = 0; nth < t.count; ++nth) {
-                const LineAccess a{origin + t.line_at(nth), t.sectors, t.whole};
+                const LineAccess a = t.access_at(origin + t.address_of(nth));
                 lines.push_back(a.line);
                 whole.handle(kind, a, from);
                 if (!sample.has(a.line)) continue;
@@ -213,7 +213,7 @@ TEST(L2Sample, EstimatesTheCountsOfAllLines) {
             }
             const auto add = [&](L2Sample& to, std::vector<uint64_t>& found) {
                 L2Sample::Batch batch(
-                    to, [&](const Traffic&, uint64_t line) { found.push_back(line); });
+                    to, [&](const Traffic&, const LineAccess& a) { found.push_back(a.line); });
                 batch.add(t, origin);
                 return batch.end();
             };

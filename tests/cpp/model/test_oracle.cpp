@@ -7,9 +7,11 @@
 #include <map>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
+#include "model/request_lines.hpp"
 
 namespace coalesce::model {
 namespace {
@@ -114,6 +116,44 @@ TEST(Oracle, RandomAddresses) {
                 ASSERT_EQ(f.sectors, units(access.event, 32).size());
                 ASSERT_EQ(f.lines, units(access.event, 128).size());
                 ASSERT_EQ(wavefronts(access.event).taken, slow_wavefronts(access.event));
+            }
+        }
+    }
+}
+
+// Most requests of a kernel have other lines than the request before, but some have the same.
+TEST(Oracle, LinesOfRequests) {
+    std::mt19937_64 random(6);
+    RequestLines lines;
+    for (const uint8_t bytes : {1, 2, 4, 8, 16}) {
+        for (const uint64_t spread : {64u, 256u, 512u, 4096u, 1u << 20, 1u << 30}) {
+            for (int i = 0; i < 300; ++i) {
+                const RandomAccess access(random, bytes, spread);
+                const MemoryEvent& e = access.event;
+                lines.collect(e);
+                std::vector<uint64_t> numbers;
+                sim::for_each_lane(e.mask, [&](int lane) {
+                    const uint64_t line = e.address(lane) / line_bytes;
+                    if (std::ranges::find(numbers, line) == numbers.end()) numbers.push_back(line);
+                });
+                const std::set<uint64_t> touched = units(e, 1), words = units(e, word_bytes);
+                ASSERT_EQ(lines.count(), numbers.size());
+                for (uint32_t n = 0; n < lines.count(); ++n) {
+                    ASSERT_EQ(lines.number(n), numbers[n]);
+                    for (uint32_t bank = 0; bank < 32; ++bank)
+                        ASSERT_EQ(lines.banks(n) >> bank & 1, words.count(numbers[n] * 32 + bank));
+                    for (uint32_t sector = 0; sector < 4; ++sector) {
+                        const uint64_t first = numbers[n] * line_bytes + sector * sector_bytes;
+                        const auto all = std::distance(touched.lower_bound(first),
+                                                       touched.lower_bound(first + sector_bytes));
+                        ASSERT_EQ(lines.sectors(n) >> sector & 1, all > 0);
+                        ASSERT_EQ(lines.whole(n) >> sector & 1, all == sector_bytes);
+                    }
+                }
+                const Footprint f = lines.footprint(bytes), wanted = footprint(e);
+                ASSERT_EQ(f.elements, wanted.elements);
+                ASSERT_EQ(f.sectors, wanted.sectors);
+                ASSERT_EQ(f.lines, wanted.lines);
             }
         }
     }

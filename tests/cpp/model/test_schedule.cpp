@@ -46,7 +46,8 @@ std::shared_ptr<const ReplayedBlock> reading(uint64_t line, uint32_t cycles) {
     auto filtered = std::make_shared<ReplayedBlock>();
     filtered->cycles = cycles;
     for (uint32_t time = 0; time < cycles; ++time)
-        filtered->traffic.push_back({.line = line + time, .time = time, .sectors = 0b1111});
+        filtered->traffic.push_back(
+            {.address = (line + time) * line_bytes, .time = time, .sectors = 0b1111});
     return filtered;
 }
 
@@ -79,9 +80,9 @@ TEST(BlockSchedule, RunsEachRequestOnceInOrder) {
 }
 
 TEST(Traffic, JoinsEqualRequestsAtOneDistance) {
-    Traffic t{.line = 100, .time = 7, .sectors = 0b0011};
+    Traffic t{.address = 100 * line_bytes, .time = 7, .sectors = 0b0011};
     const auto extend = [&](uint64_t line, uint32_t time, uint8_t sectors) {
-        return t.extend({.line = line, .time = time, .sectors = sectors});
+        return t.extend({.address = line * line_bytes, .time = time, .sectors = sectors});
     };
     EXPECT_FALSE(extend(90, 8, 0b0011));
     EXPECT_FALSE(extend(90, 7, 0b0001));
@@ -90,7 +91,23 @@ TEST(Traffic, JoinsEqualRequestsAtOneDistance) {
     EXPECT_FALSE(extend(81, 7, 0b0011));
     EXPECT_TRUE(extend(80, 7, 0b0011));
     EXPECT_EQ(t.count, 3);
-    for (const uint32_t n : {0u, 1u, 2u}) EXPECT_EQ(t.line_at(n), 100 - 10 * n);
+    for (const uint32_t n : {0u, 1u, 2u}) {
+        const LineAccess a = t.access_at(t.address_of(n));
+        EXPECT_EQ(a.line, 100 - 10 * n);
+        EXPECT_EQ(a.sectors, 0b0011);
+    }
+}
+
+TEST(Traffic, JoinsSectorsAtOneDistance) {
+    Traffic t{.address = 200, .sectors = 0b0001, .whole = 0b0001};
+    for (const uint64_t n : {1, 2, 3, 4})
+        EXPECT_TRUE(t.extend({.address = 200 + n * 2052, .sectors = 0b0001, .whole = 0b0001}));
+    for (const uint32_t n : {0u, 1u, 2u, 3u, 4u}) {
+        const LineAccess a = t.access_at(t.address_of(n));
+        EXPECT_EQ(a.line, (200 + n * 2052) / line_bytes);
+        EXPECT_EQ(a.sectors, 1 << (200 + n * 2052) / sector_bytes % 4);
+        EXPECT_EQ(a.whole, a.sectors);
+    }
 }
 
 TEST(BlockSchedule, LastsAsLongAsL2Needs) {

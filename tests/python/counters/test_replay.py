@@ -59,6 +59,12 @@ def test_writes_of_whole_sectors_are_not_merged():
     assert p.modelled.caches["l2_partial_writes"] == 0
 
 
+def test_lanes_that_write_the_same_word_do_not_fill_its_sector():
+    out = np.zeros(32 * 32, np.float32)
+    p = profile("if (lane < 20) out[i / 32 * 32] = lane;", "float *out", 4, 256, out)
+    assert p.metrics()[WRITTEN] == p.modelled.caches["l2_partial_writes"] == 32
+
+
 def test_distant_writes_are_not_merged():
     """L1 does not merge two writes of a sector with too many other lines between them."""
     out = np.zeros(32 * 32 * 3, np.float32)
