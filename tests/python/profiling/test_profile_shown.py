@@ -526,3 +526,24 @@ def test_rows_of_one_bank_of_l1_are_named(length: int, named: bool) -> None:
     p = coalesce.Kernel(source, "columns").profile(1, 32, x, out, length, device="sim")
     text = " ".join(str(p).replace("│", " ").split())
     assert (f"With rows of {length + 1:,} elements" in text) == named
+
+
+@pytest.mark.parametrize("width", [32, 16, 8])
+@pytest.mark.parametrize("length", [64, 96, 256])
+def test_the_named_passes_of_l1_are_those_of_the_lanes(length: int, width: int) -> None:
+    """In a narrow block, the lanes of a warp go down several columns: fewer rows, fewer passes."""
+    source = """extern "C" __global__ void columns(const float* x, float* out, int n) {
+        int row = threadIdx.x, col = blockIdx.x * blockDim.y + threadIdx.y;
+        if (x[row * n + col] < 0) *out = 1;
+    }"""
+    x, out = np.zeros((width, length), np.float32), np.zeros(1, np.float32)
+    blocks, rows = length // (256 // width), 256 // width
+    p = coalesce.Kernel(source, "columns").profile(
+        blocks, (width, rows), x, out, length, device="sim"
+    )
+    assert p.modelled is not None
+    passes = p.modelled.work["tag_lookups"] / p.modelled.work["requests"]
+    named = re.search(
+        r"a request takes about (\d+) passes", " ".join(str(p).replace("│", " ").split())
+    )
+    assert (int(named[1]) if named else None) == (round(passes) if width > 8 else None)

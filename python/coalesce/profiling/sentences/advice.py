@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from coalesce._core import model
-from coalesce.profiling.patterns.classification import BANKS, LANES, WORD_BYTES, Pattern
+from coalesce.profiling.patterns.classification import BANKS, WORD_BYTES, Pattern
 from coalesce.profiling.patterns.examples import Example, distinct
 from coalesce.profiling.rows.accesses import TOLERANCE, Access, number
 
@@ -201,11 +201,14 @@ def _conflict_in_l1(access: Access, pattern: Pattern) -> str:
     if example is None or example.array is None or step is None or access.width > _WIDEST_LOAD:
         return ""
     length, item = example.array.shape[-1], np.dtype(example.array.dtype).itemsize
-    rows, rest = divmod(abs(step), length * item)
-    if rest:
+    if step % (length * item):
         return ""
-    now = _passes_of_l1(abs(step), access.width)
-    longer = _passes_of_l1(rows * (length + 1) * item, access.width)
+    places = [address - example.array.address for address in example.active]
+    padded = [place // (length * item) * item + place for place in places]
+    now, longer = (
+        _passes_of_l1(tuple(place - min(lanes) for place in lanes), access.width)
+        for lanes in (places, padded)
+    )
     if now < _CLEARLY_SLOWER * longer:
         return ""
     return (
@@ -216,16 +219,13 @@ def _conflict_in_l1(access: Access, pattern: Pattern) -> str:
 
 
 @cache
-def _passes_of_l1(step: int, width: int) -> float:
-    """Return how many passes L1 needs for lanes that are `step` bytes apart.
+def _passes_of_l1(lanes: tuple[int, ...], width: int) -> float:
+    """Return how many passes L1 needs for lanes at these distances from the first one, in bytes.
 
     The result is the mean over requests that begin at different words, as in a loop along a row.
     """
     starts = range(0, _LINES * model.LINE_BYTES, WORD_BYTES)
-    passes = [
-        model.l1_cycles([start + lane * step for lane in range(LANES)], width)[1]
-        for start in starts
-    ]
+    passes = [model.l1_cycles([start + lane for lane in lanes], width)[1] for start in starts]
     return sum(passes) / len(passes)
 
 
