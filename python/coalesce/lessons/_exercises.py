@@ -326,13 +326,28 @@ class Exercise:
                 f"the parameters must be those of the exercise, {needed}; got {kernel.signature}"
             ) from error
 
+    def _finding_text(self, finding: Finding, case: Case, kernel: Kernel) -> str:
+        """Return the text of a finding, and sentences about its usual cause in this exercise."""
+        names = [parameter.name for parameter in kernel.signature.parameters]
+        array = finding.array
+        if array in names and self.lesson is not None:  # the reader may have renamed it
+            own = Kernel(self.source, self.name).signature.parameters
+            array = own[names.index(array)].name
+        sentences = _findings.sentences(self.name, finding, array, kernel.source)
+        if not sentences:
+            mistakes = _mistakes.results(self.name, case.arguments, case.expected)
+            known = _wrong_results.recognized(case.out, case.expected, mistakes)
+            sentences = [known] if known else _findings.for_any_exercise(finding)
+        lines = console.wrapped(f"  {sentence}" for sentence in sentences)
+        return f"{finding}\n{lines}" if lines else str(finding)
+
     def _checked(self, kernel: Kernel) -> tuple[Stage, str]:
         """Return the stage at which the check stops, and what is wrong there."""
         for even in (False, True):  # the odd shape tests the edges; the even shape is counted
             case = self._make(even)
             findings = self._findings(kernel, case)
             if findings:  # includes warnings: code that relies on lockstep is not correct
-                return "check", _finding_text(self.name, findings[0], case, kernel.source)
+                return "check", self._finding_text(findings[0], case, kernel)
             if not _wrong_results.close(case.out, case.expected).all():
                 again = self._make(even)
                 untouched = np.isclose(case.out, again.out, equal_nan=True)
@@ -422,15 +437,6 @@ def _join_messages(failed: list[str]) -> str:
     return "\n".join(
         "\n".join(filter(None, [*first_lines, lines])) for lines, first_lines in heads.items()
     )
-
-
-def _finding_text(name: str, finding: Finding, case: Case, source: str) -> str:
-    """Return the text of a finding, and sentences about its usual cause in this exercise."""
-    sentences = _findings.sentences(name, finding, source)
-    if not sentences:
-        mistakes = _mistakes.results(name, case.arguments, case.expected)
-        sentences = [_wrong_results.recognized(case.out, case.expected, mistakes)]
-    return "\n".join([str(finding), console.wrapped(f"  {s}" for s in sentences if s)])
 
 
 def _first_wrong(

@@ -1,9 +1,12 @@
 """Sentences about the findings that `Kernel.check` reports for the exercises.
 
 A sentence names the mistake that probably causes a finding. It is stored under the name of the
-exercise and the kind of the finding. For example, the kind of a race in global memory is "race in
-global". If the source of the kernel contains "float2", the kind of a misaligned access is
-"misaligned with float2".
+exercise and the kind of the finding. Races are of two kinds: "writes" if both accesses write, else
+"race" (or "lockstep", if both are in one warp). A kind may name the array or the memory: "writes of
+out", "race in shared". If the source of the kernel contains "float2", the kind of a misaligned
+access is "misaligned with float2".
+
+If an exercise has no sentence for a finding, `for_any_exercise` returns one.
 """
 
 from __future__ import annotations
@@ -38,6 +41,25 @@ _NOT_STORED = (
     "without an element of out must store, too."
 )
 _EDGE = "At the edge some threads have no element. Which condition must their index meet?"
+_BELOW = "This index is negative. Which part of it is too small for this thread, or is subtracted?"
+_SAME_ELEMENT = (
+    "Several threads write the same element. Which threads are they, and which part of the index, "
+    "or which condition, should tell them apart?"
+)
+_ANY: dict[str, str] = {
+    "out_of_bounds in global": "The index is too large for this thread. Compute it by hand: which "
+    "part is wrong, or which condition is missing?",
+    "out_of_bounds in shared": "How many elements has this array along each axis? Compute the "
+    "index for this thread by hand.",
+    "writes": _SAME_ELEMENT,
+    "race": "A thread reads an element that another thread writes. What makes it wait?",
+    "lockstep": "A lane reads an element that another lane of its warp writes. What makes it wait?",
+    "uninitialized": "No thread has written this element before. Which thread should, and does it?",
+    "barrier": "All threads of the block must reach this barrier. Which of them leave before it, "
+    "or take another branch?",
+    "warp_mask": "All lanes that the mask names must execute this function. Which of them leave "
+    "before it, or take another branch?",
+}
 _EARLY_RETURN = (
     "Your kernel has a `return` before __syncthreads(). A thread that returns there stores nothing "
     "in the tile, but other threads need its element. What must all threads do before they return?"
@@ -50,26 +72,26 @@ _IN_AN_IF = (
 
 FINDINGS: dict[str, dict[str, str]] = {
     "add_arrays": {
-        "same_value": "Several blocks compute the same elements. Which variable tells a thread its "
+        "writes": "Several blocks compute the same elements. Which variable tells a thread its "
         "block?",
         "out_of_bounds": _EDGE,
     },
     "pad": {
-        "out_of_bounds": "`room` has 64 * 80 floats. How long may a row be, if 64 rows must fit?",
-        "race": "Rows of `room` overlap. A row of the matrix has n floats, so `length` must be at "
-        "least n.",
+        "out_of_bounds of room": "`room` has 64 * 80 floats. How long may a row be, if 64 rows "
+        "must fit?",
+        "writes of room": "Rows of `room` overlap. A row of the matrix has n floats, so `length` "
+        "must be at least n.",
     },
     "prefix": {
         "race": "A thread reads an element that another thread changes in the same step. Read the "
         "value before the barrier, and add it after the barrier.",
         "lockstep": "Lanes read elements that other lanes change in the same step. Read the value "
         "before the barrier, and add it after the barrier.",
-        "out_of_bounds": "part[t - s] exists only for t >= s.",
+        "out_of_bounds in shared": "part[t - s] exists only for t >= s.",
     },
-    "polar": {"race": _SAME_POINT, "same_value": _SAME_POINT, "lockstep": _SAME_POINT},
+    "polar": {"writes": _SAME_POINT},
     "count_positive": {
-        "same_value": "Several lanes write the same count. One lane of each warp is enough.",
-        "lockstep": "Several lanes write the same count. One lane of each warp is enough.",
+        "writes": "Several lanes write the same count. One lane of each warp is enough.",
         "out_of_bounds": _EDGE,
         "warp_mask": "The mask must name exactly the lanes that reach __ballot_sync. Let all 32 "
         "lanes reach it. Which condition can be a part of the vote instead?",
@@ -81,17 +103,15 @@ FINDINGS: dict[str, dict[str, str]] = {
         "out_of_bounds": _EDGE,
     },
     "copy_four": {
-        "same_value": "Two threads copy the same element. How many elements does a block copy in "
-        "one iteration, and how many in all four?",
-        "race": "Two threads copy to the same element. How many elements does a block copy in one "
+        "writes": "Two threads copy the same element. How many elements does a block copy in one "
         "iteration, and how many in all four?",
         "out_of_bounds": "n is no multiple of 1024, so not every thread has four elements. Which "
         "index must be less than n?",
     },
     "pair_means": {
         "out_of_bounds": "x has 2 * n elements, and out has n. What must each index be less than?",
-        "out_of_bounds with float2": "An index of a float2 array counts pairs. Is yours still "
-        "twice as large?",
+        "out_of_bounds of x with float2": "An index of a float2 array counts pairs. Is yours still "
+        "twice as large, or does a thread without a pair load one?",
         "misaligned": "A vector must begin at a multiple of its own size. Does your index count "
         "vectors or floats?",
         "misaligned with float2": "A float2 must begin at a multiple of 8 bytes. Does your index "
@@ -99,12 +119,15 @@ FINDINGS: dict[str, dict[str, str]] = {
     },
     "grey": {
         "race": _TILE_READ,
-        "uninitialized": "256 pixels are 768 floats. How many must each thread of the block load?",
-        "out_of_bounds": "A pixel is three floats. How large must the tile be, and with what must "
-        "an index into pixels be compared?",
+        "uninitialized": "256 pixels are 768 floats. How many must each thread of the block load? "
+        "And does a thread without a pixel compute one?",
+        "out_of_bounds of pixels": "A pixel is three floats. With what must an index into pixels "
+        "be compared?",
+        "out_of_bounds in shared": "A pixel is three floats. How large must the tile be?",
     },
     "crop": {
-        "race": "Threads with col >= width write, too, and out[row * width + col] is then in the "
+        "same_value": _SAME_ELEMENT,
+        "writes": "Threads with col >= width write, too, and out[row * width + col] is then in the "
         "next row. How many columns does out have?",
         "out_of_bounds": "Rows of out have `width` elements, and rows of image have `cols`. Which "
         "of them is in your index?",
@@ -120,48 +143,52 @@ FINDINGS: dict[str, dict[str, str]] = {
     "transpose": {
         "uninitialized": "No thread has stored this element: its place is outside the image. Two "
         "things must be mirrored: the block's place in the image, and the thread's place in the "
-        "tile. Which of them is not?",
+        "tile. Are both, and is the condition of the store about out?",
         "race": _TILE_READ,
         "out_of_bounds": "out has `cols` rows and `rows` columns. What must each index be "
         "compared with?",
     },
     "swizzle": {
         "race": _TILE_READ,
-        "out_of_bounds": "A row of the tile has 32 columns. Which rule moves the elements of a row "
-        "to other columns, but never out of the row?",
+        "out_of_bounds in shared": "A row of the tile has 32 columns. Which rule moves the "
+        "elements of a row to other columns, but never out of the row?",
     },
     "mirror": {
-        "out_of_bounds": "Column 0 of out takes column cols - 1 of image. Which one does your "
-        "index give?"
+        "out_of_bounds of image": "Column 0 of out takes column cols - 1 of image. Which one does "
+        "your index give?"
     },
     "row_means": {
-        "same_value": "Several lanes write the same element of out. Which lane has the whole sum?",
-        "race": "Several lanes write the same element of out. Which lane has the whole sum?",
-        "lockstep": "Several lanes write the same element of out. Which lane has the whole sum?",
+        "same_value": _SAME_ELEMENT,
+        "writes": "Several lanes write the same element of out. Which lane has the whole sum?",
+        "out_of_bounds": _EDGE,
     },
     "block_sums": {
         "race": "A thread adds an element that another warp has changed. What makes it wait in "
         "each iteration?",
         "lockstep": "Lanes of a warp read elements that other lanes change in the same iteration. "
         "Which threads may add with this s?",
-        "out_of_bounds": "part has 256 elements. Which threads may add with this s?",
+        "out_of_bounds of x": _EDGE,
+        "out_of_bounds in shared": "part has 256 elements. Which threads may add with this s?",
     },
-    "column_max": {"race": _TILE_READ},
-    "double_all": {"same_value": _SAME_WORK, "lockstep": _SAME_WORK, "race": _SAME_WORK},
+    "column_max": {
+        "race": _TILE_READ,
+        "out_of_bounds of x": _EDGE,
+        "out_of_bounds of out": _EDGE,
+    },
+    "double_all": {"writes": _SAME_WORK},
     "untiled": {"out_of_bounds": _EDGE},
     "histogram": {
         "uninitialized": "Shared memory is not 0 at the start of a kernel. Who sets it to 0, and "
         "when?",
         "race": "Several threads count in the same element. Is each increment atomic, and do all "
         "threads wait between setting to 0, counting and adding?",
+        "writes": "Several threads count in the same element. Is each increment atomic?",
         "out_of_bounds": "There are 64 bins and 256 threads. Which threads may access a bin by "
         "their own number?",
     },
     "register_tile": {
-        "lockstep": _OVERLAP,
-        "race in global": _OVERLAP,
-        "race in shared": _TWO_BARRIERS,
-        "same_value": _OVERLAP,
+        "writes of out": _OVERLAP,
+        "race": _TWO_BARRIERS,
         "uninitialized": _NOT_STORED,
         "out_of_bounds": _EDGE,
     },
@@ -170,9 +197,8 @@ FINDINGS: dict[str, dict[str, str]] = {
     "distances": {
         "out_of_bounds": "x and y have n elements each. Which index of a thread is too large: row "
         "or col?",
-        "same_value": "Two threads compute the same element. How many rows does a block compute, "
+        "writes": "Two threads compute the same element. How many rows does a block compute, "
         "and how far apart are the rows of a thread?",
-        "race": "Two threads write the same element. How far apart are the rows of a thread?",
     },
     "votes": {
         "out_of_bounds": "A ballot is a number from 0 to 3, and ballots has 16 rows of n elements. "
@@ -191,28 +217,58 @@ FINDINGS: dict[str, dict[str, str]] = {
         "race": _TILE_READ,
         "uninitialized": "A block needs 256 elements and 8 at each end, and it has 256 threads. "
         "Who loads the last 16?",
-        "out_of_bounds": "The window reaches beyond the ends of the array. Which element takes the "
-        "place of one that does not exist?",
+        "out_of_bounds of x": "The window reaches beyond the ends of the array. Which element "
+        "takes the place of one that does not exist?",
     },
 }
 
 
-def sentences(name: str, finding: Finding, source: str) -> list[str]:
-    """Return sentences about the mistake that causes a finding. Often there is only one sentence.
+def sentences(name: str, finding: Finding, array: str, source: str) -> list[str]:
+    """Return sentences about the mistake that causes a finding in this exercise: often one.
 
-    `name` is the name of the exercise, and `source` is the source of the reader's kernel.
+    `name` is the name of the exercise. `array` is the exercise's name of the argument that is
+    accessed, or "". `source` is the source of the reader's kernel.
     """
-    known = FINDINGS.get(name, {})
-    kind = finding.kind
-    keys = [f"{kind} in {finding.space}", kind]
+    keys = _keys(finding, array)
     if "float2" in source:
-        keys.insert(0, f"{kind} with float2")
+        keys = [key for plain in keys for key in (f"{plain} with float2", plain)]
+    known = FINDINGS.get(name, {})
     result = [known[key] for key in keys if key in known][:1]
     if result in ([_EDGE], [_NOT_STORED]) and _returns_before_a_barrier(source):
         result.append(_EARLY_RETURN)
-    if kind in ("race", "barrier", "uninitialized") and _BARRIER_IN_AN_IF.search(bare(source)):
+    kinds = ("race", "barrier", "uninitialized")
+    if finding.kind in kinds and _BARRIER_IN_AN_IF.search(bare(source)):
         result.append(_IN_AN_IF)
     return result
+
+
+def for_any_exercise(finding: Finding) -> list[str]:
+    """Return a sentence about a finding that holds in every exercise, in a list, or no sentence."""
+    if _negative(finding):
+        return [_BELOW]
+    return [_ANY[key] for key in _keys(finding, "") if key in _ANY][:1]
+
+
+def _negative(finding: Finding) -> bool:
+    return finding.kind == "out_of_bounds" and finding.offset < 0
+
+
+def _keys(finding: Finding, array: str) -> list[str]:
+    """Return the keys of sentences about a finding, the most special one first."""
+    places = [f" of {array}", f" in {finding.space}"]
+    if not _negative(finding):  # a sentence about any index is about one that is too large
+        places.append("")
+    return [f"{kind}{place}" for kind in _kinds(finding) for place in places]
+
+
+def _kinds(finding: Finding) -> list[str]:
+    """Return the kinds under which sentences about a finding are stored, the best first."""
+    if finding.kind not in ("race", "same_value", "lockstep"):
+        return [finding.kind]
+    both = (finding.first, finding.second)
+    if all(access is not None and access.what == "write" for access in both):
+        return [finding.kind, "writes"] if finding.kind == "same_value" else ["writes"]
+    return [finding.kind, "race"]
 
 
 _BARRIER_IN_AN_IF = re.compile(r"\bif\s*\([^;{}]*\)\s*(\{[^{}]*)?__syncthreads\b")

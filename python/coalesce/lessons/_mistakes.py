@@ -186,7 +186,7 @@ def _which_warp(_: Sequence[Any], expected: Array) -> Mistakes:
         t // 8,
     )
     yield "Your warps are numbered from 1. Which number has the first warp?", t // 32 + 1
-    for size in (16, 64, 128):
+    for size in (16, 64):
         yield f"You divided by {size}. How many threads are in a warp?", t // size
     yield "You rounded up. In which warp is thread 1 of the line?", (t + 31) // 32
     yield "You let y run fastest. In the line of threads x runs fastest.", (x * height + y) // 32
@@ -367,8 +367,13 @@ def _tiles(edge: int, transposed: bool = False) -> Callable[[Sequence[Any], Arra
             if not mask.all():
                 more = f" A tile has {edge} steps of k." if "of each tile" in sentence else ""
                 yield sentence + more, a[:, mask] @ b[mask]
-        last = np.outer(a[:, -1], b[-1]) if n % edge == 0 else np.zeros_like(a)
-        yield "Each element has only the last product. Does the sum grow, or is it replaced?", last
+        replaced = "Does the sum grow, or is it replaced?"
+        if n % edge == 0:
+            last = np.outer(a[:, -1], b[-1])
+            yield f"Each element has only the last product. {replaced}", last
+        else:  # the last product is that of the zeros beyond the edge
+            zeros = "All elements are 0, as the tiles are beyond the edge."
+            yield f"{zeros} {replaced} And is it stored?", np.zeros_like(a)
         for name, left, right in (
             ("a", _transpose_tiles(a, edge), b),
             ("b", a, _transpose_tiles(b, edge)),

@@ -38,12 +38,15 @@ def described(
         return "Nothing was written at all. Does any thread reach the store?"
     if sentence := recognized(out, expected, known):
         return sentence
-    computed = np.isnan(out) & ~unwritten if out.dtype.kind == "f" else np.zeros(out.shape, bool)
+    computed = ~np.isfinite(out) & ~unwritten if out.dtype.kind == "f" else np.zeros_like(wrong)
     if computed.any():
-        return (
-            f"{computed.sum():,} elements are nan: not a number. Is a variable used before it has "
-            "a value, or is 0 divided by 0?"
-        )
+        few = f"{computed.sum():,} {'element is' if computed.sum() == 1 else 'elements are'}"
+        if np.isnan(out[computed]).any():
+            return (
+                f"{few} nan: not a number. Is a variable, or an element of an array, used before "
+                "it has a value, or is 0 divided by 0?"
+            )
+        return f"{few} infinite. Is a number divided by 0, or does it grow in each iteration?"
     if wrong.sum() == unwritten.sum():
         return (
             "What was written is right, but some elements were not written. Do the indices of all "
@@ -96,6 +99,9 @@ def _variants(expected: Array) -> list[tuple[str, Array]]:
             ),
         ]
     flat = expected.ravel()
+    whole = np.trunc(flat)
+    if expected.dtype.kind == "f" and whole.any():
+        results.append(("The fractions are missing. Is a number converted to an integer?", whole))
     results += [
         ("All elements are one place too early. Is an index off by one?", np.roll(flat, -1)),
         ("All elements are one place too late. Is an index off by one?", np.roll(flat, 1)),
@@ -123,7 +129,13 @@ def _scaled(out: Array, expected: Array) -> str:
         return ""
     factor = float(factors.flat[0])
     if factor == 0:
-        return "All elements are 0. Does the loop run, and does the kernel store what it computed?"
+        return (
+            "All elements are 0. Does the kernel store what it computed? Does each loop run, and "
+            "is no number converted to an integer?"
+        )
+    large = max(abs(factor), 1 / abs(factor))
+    if np.ptp(expected) == 0 and not np.isclose(large, max(2, round(large)), rtol=1e-3):
+        return ""  # each wrong constant is a multiple of the right one
     reason = "Is something added several times?" if factor > 1 else "Is a part left out?"
     return f"Each element is {factor:.4g} times the right value. {reason}"
 
