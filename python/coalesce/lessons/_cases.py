@@ -351,7 +351,10 @@ def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
     if not isinstance(case, Case):
         raise TypeError(f"`make` must return a lessons.Case; it returned {require.shown(case)}")
     name = make.__name__
-    demands = tuple(demand.metric(metric, most) for metric, most in limits.items())
+    demands = tuple(
+        demand.metric(metric, require.number(f"limits[{metric!r}]", most))
+        for metric, most in limits.items()
+    )
     launch = f"grid {case.grid}, block {case.block}"
     kinds = frozenset({"load", "store", "atomic", "reduction", "async_copy"})
     return Exercise(name, None, make.__doc__ or name, launch, demands, make, (), kinds)

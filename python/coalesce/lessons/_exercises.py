@@ -32,7 +32,7 @@ from coalesce.render import console
 Array = NDArray[Any]
 Stage = Literal["solved", "time", "check", "result", "counts"]
 _SOURCES = Path(__file__).with_name("sources")
-_TIME_LIMIT_SECONDS = 30.0  # the limit in seconds; every solution takes less than one second
+_time_limit_seconds = 30.0  # the limit in seconds; every solution takes less than one second
 
 _MARK = 7  # fills the output array before a second run of a kernel with a wrong result
 
@@ -66,6 +66,15 @@ class Case:
     out: Array
     expected: Array
     elements: int = 0
+
+    def __post_init__(self) -> None:
+        if all(argument is not self.out for argument in self.arguments):
+            raise ValueError("`out` must be one of `arguments`, the array itself and not a copy")
+        if self.out.shape != self.expected.shape:
+            raise ValueError(
+                f"`expected` must have the shape of `out`, {self.out.shape}; got "
+                f"{self.expected.shape}"
+            )
 
 
 def random(*shape: int) -> Array:
@@ -101,6 +110,12 @@ def seeded(seed: int) -> Iterator[None]:
         yield
     finally:
         _seed = before
+
+
+def limit_seconds(seconds: float) -> None:
+    """Take another limit for the time of a check."""
+    global _time_limit_seconds
+    _time_limit_seconds = seconds
 
 
 class Run(NamedTuple):
@@ -299,12 +314,12 @@ class Exercise:
                 f"`kernel` must be a Kernel, or a string of CUDA C++; got {require.shown(kernel)}"
             )
         try:
-            with _time_limit(_TIME_LIMIT_SECONDS):
+            with _time_limit(_time_limit_seconds):
                 stage, text = self._checked(kernel)
         except _EndlessError:
             stage = "time"
             text = (
-                f"  after {_TIME_LIMIT_SECONDS:g} s it was stopped; solutions take less than "
+                f"  after {_time_limit_seconds:g} s it was stopped; solutions take less than "
                 "a second. Does the condition of each loop become false, and does its counter "
                 "change?"
             )

@@ -146,6 +146,8 @@ def _known(tasks: str | Path | None) -> dict[str, Exercise]:
 
 def _cells(path: Path) -> list[tuple[str, list[str]]]:
     """Return the pieces of CUDA C++ in a submission, each with its definitions ``-D``."""
+    if path.exists() and not path.is_file():  # to read from a pipe may take forever
+        raise ValueError("a submission must be a file")
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".cu":
         return [(text, [])]
@@ -188,8 +190,7 @@ def _in_child(order: dict[str, Any], seconds: float) -> dict[str, Any]:
         ) as child,
     ):
         try:
-            # A busy machine may give the child only a small part of a processor.
-            answer, _ = child.communicate(json.dumps(order).encode(), 10 * seconds + 60)
+            answer, _ = child.communicate(json.dumps(order).encode(), _wall(seconds))
         except subprocess.TimeoutExpired:
             answer = b""
         finally:
@@ -204,6 +205,14 @@ def _in_child(order: dict[str, Any], seconds: float) -> dict[str, Any]:
     return {"solved": False, "stage": "ended", "text": text}
 
 
+def _wall(seconds: float) -> float:
+    """Return a limit for the time of a check that may take `seconds` of processor time.
+
+    A busy machine may give the child only a small part of a processor.
+    """
+    return 10 * seconds + 60
+
+
 def grade_one() -> None:
     """Check the kernel that standard input describes, and write the result to standard output."""
     import resource
@@ -213,6 +222,7 @@ def grade_one() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # what a kernel prints with printf
     known = _known(order["tasks"])
+    _exercises.limit_seconds(_wall(order["seconds"]))  # the processor time is limited below
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = math.ceil(used.ru_utime + used.ru_stime + order["seconds"])
     resource.setrlimit(resource.RLIMIT_CPU, (most, most))

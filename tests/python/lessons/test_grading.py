@@ -1,8 +1,10 @@
 """`coalesce grade` checks files of students, and does not trust them."""
 
 import json
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coalesce import cli, lessons
@@ -57,6 +59,29 @@ def test_the_last_cell_with_the_kernel_counts(tmp_path):
 def test_a_solution_passes_with_any_numbers(seed):
     with grading._exercises.seeded(seed):
         assert [one.name for one in lessons.exercises() if not one.check(one.solution)] == []
+
+
+def test_a_submission_that_is_no_file_is_named(tmp_path):
+    """To read from a pipe would take forever."""
+    pipe = tmp_path / "pipe.cu"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        assert grading.grade(path)["error"] == "a submission must be a file"
+
+
+def test_a_wrong_task_is_refused_before_it_is_blamed_on_a_student():
+    x, out = np.ones(4, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(ValueError, match=r"`expected` must have the shape of `out`, \(4,\)"):
+        lessons.Case(1, 4, (x, out), out, x[:2])
+    with pytest.raises(ValueError, match="`out` must be one of `arguments`"):
+        lessons.Case(1, 4, (x, out.copy()), out, x)
+
+    def four(_):
+        "A case."
+        return lessons.Case(1, 4, (x, out), out, x)
+
+    with pytest.raises(TypeError, match="`limits"):
+        lessons.task(four, {"smsp__inst_executed.sum": "9"})
 
 
 INCLUDES = {

@@ -240,7 +240,7 @@ def test_a_solution_passes(name):
 
 
 def test_an_endless_loop_is_stopped(monkeypatch):
-    monkeypatch.setattr(_exercises, "_TIME_LIMIT_SECONDS", 0.5)
+    monkeypatch.setattr(_exercises, "_time_limit_seconds", 0.5)
     one = lessons.exercise("double_all")
     verdict = one.check(one.solution.replace("i += stride", "i += 0"))
     assert verdict.stage == "time"
