@@ -140,16 +140,11 @@ lessons.predict(
 # ## Ask the machine
 #
 # Let us check the formula by an experiment. (With a GPU, the answer comes from the GPU. The simulator follows the same
-# formula, which was compared with GPUs.) The kernel below does not use the formula to find a thread's lane and warp.
-# It asks the hardware, in two steps. (You do not need to understand their code yet. Lesson 5 explains `__shfl_sync`.)
+# formula, which was compared with GPUs.) The kernel below asks the hardware. You do not need to understand how:
 #
-# - The thread's lane. The hardware keeps it in a special register, `%laneid`. C++ has no name for this register.
-#   Therefore the kernel uses a line of assembly: `asm(...)` copies `%laneid` to the variable `id`. (Inside `asm`, `%%`
-#   stands for one `%`.)
-# - The thread's warp. Every thread has computed its number `t`. `__shfl_sync(..., t, 0)` gives each thread the `t` of
-#   lane 0 of its **own warp**. So all threads of a warp get the same number: the number of the warp's first thread. We
-#   call this thread the *leader* of the warp. (The first argument, `0xffffffff`, has 32 bits, one per lane. All bits
-#   are set, so all lanes take part.)
+# - A line of assembly (`asm`) reads the register that holds the thread's lane.
+# - `__shfl_sync(..., t, 0)` gives each thread the `t` of lane 0 of its **own warp**, the *leader* of the warp. (Lesson 5
+#   explains it.) So threads with the same leader are in the same warp.
 
 # %%
 source = """

@@ -55,7 +55,8 @@ lessons.code("access", "stride")
 # %% [markdown]
 # `coalesce.profile` runs such a kernel and returns the counts. The cell below runs the variant `vector`, which loads
 # elements of three sizes: a `float` (4 bytes), a `double` (8 bytes) and a `float4` (16 bytes). The type `float4` is a
-# struct of four floats. A thread loads it with one instruction. No instruction loads more than 16 bytes per lane.
+# struct of four floats. A thread loads it with one instruction. On an H200, no instruction loads more than 16 bytes per
+# lane.
 
 # %%
 x = np.arange(1 << 14, dtype=np.float32)
@@ -176,8 +177,7 @@ def behind_l1():
         reads[offset] = c["l2_reads"] + c["l2_merged"]
         print(
             f"offset {offset}: {p.metrics()['l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum']:5} sectors touched by the loads; "
-            f"modelled: {c['l1_load_hits']:3} found in L1, {c['l2_merged']:2} merged with reads of "
-            f"other multiprocessors, {c['l2_reads']:5} from L2"
+            f"modelled: {c['l1_load_hits']:3} found in L1, {reads[offset]:5} from L2"
         )
     return reads[1] / reads[0]  # without merging
 
@@ -273,7 +273,7 @@ data = lessons.sweep("stride", range(1, 33))
 axes = coalesce.plots.sweep(data, theme="transparent")
 
 # %% [markdown]
-# **Why only 2,700 GB/s at stride 1?** According to its datasheet, the memory of an H200 delivers 4,800 GB/s. At stride
+# **Why only about 2,700 GB/s at stride 1?** According to its datasheet, the memory of an H200 delivers 4,800 GB/s. At stride
 # 1 every loaded byte is used, and yet the memory is not busy all the time. According to our time model, the limit is
 # the **latency** of the memory: the time until the data of a load arrive.
 #
@@ -299,11 +299,8 @@ if recorded.gbps is not None:
     print(f"measured: 16 bytes per lane are {rates[16] / rates[4]:.2f} times as fast as 4 bytes")
 
 # %% [markdown]
-# Wider loads did help, and the limit is no longer latency. All bytes that are loaded and stored pass through **L2**.
-# According to the model, L2 is the next limit.
-#
-# The model is not precise here: DRAM needs nearly as many cycles as L2, and the measured bandwidth is higher than the
-# modelled bandwidth.
+# Wider loads did help, and the limit is no longer latency. According to the model, **L2** is the next limit: all bytes
+# that are loaded and stored pass through it. (The model is not precise here. The measured bandwidth is higher.)
 #
 # ## What the memory behind the caches moves
 #
@@ -363,9 +360,8 @@ lessons.predict(
 # So scattered accesses waste bandwidth: the GPU reads DRAM in pieces of 64 bytes. (CUDA calls this the fetch
 # granularity of L2. A program can ask for another size, so 64 bytes need not be the smallest piece of the DRAM itself.)
 #
-# A tutorial reports that the bandwidth falls from 110 to 15 GB/s, a factor of 7.3, if the accesses are scattered. How
-# much a kernel loses depends on how busy the memory was before. In our plot, the memory is only partly busy at stride 1:
-# the GPU reaches 2,700 of 4,800 GB/s. So the factors of this GPU are smaller:
+# A tutorial reports that the bandwidth falls from 110 to 15 GB/s, a factor of 7.3, if the accesses are scattered. On
+# this GPU, the factors are smaller, because the memory is only partly busy at stride 1:
 
 # %%
 if data.gbps is not None:

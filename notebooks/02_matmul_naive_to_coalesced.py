@@ -205,9 +205,9 @@ for name, p in {"naive": p_naive, "coalesced": p_coalesced}.items():
 # %% [markdown]
 # The number of requests did not change, nor did the arithmetic.
 #
-# ## Why 12.5 times, if the sectors fall 6.6 times?
+# ## Why more than 12 times, if the sectors fall 6.6 times?
 #
-# At 4096, the kernel became 12.5 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` read
+# At 4096, the kernel became more than 12 times as fast, but the number of sectors fell only by a factor of 6.6. Does `naive` read
 # more from L2, or from DRAM? Each load of `a` uses 4 bytes of each of its sectors. The next iteration wants the 4 bytes
 # beside them.
 
@@ -347,7 +347,7 @@ lessons.predict(
 big["naive"]
 
 # %% [markdown]
-# So most of the factor of 12.5 is a bank conflict inside L1, which rows of 32, 512 or 4096 words cause. It has a simple
+# So most of the factor of 12 is a bank conflict inside L1, which rows of 32, 512 or 4096 words cause. It has a simple
 # cure: give the rows of the array in memory one element more than the matrix needs. (BLAS calls the length of these rows
 # the **leading dimension**.) Lesson 3 uses the same cure for shared memory. The rest of the factor is the coalescing:
 # `coalesced` needs fewer sectors and fewer lines at every size.
@@ -468,16 +468,13 @@ for name, p in big.items():
         print(f"{name:10} {metric:72} {m[metric]:6.4g}")
 
 # %% [markdown]
-# **Bytes used, two definitions.** Nsight Compute counts the distinct bytes that the lanes ask for, and divides them by
-# the bytes of the sectors. In `coalesced`, one load is a broadcast: it uses 4 bytes of 1 sector. The other load reads
-# 32 neighbouring floats: it uses all 128 bytes of 4 sectors. Together, the two loads use 132 of 160 bytes, or 82.5 %.
-# This is less than 100 %, although no load could be cheaper. In `naive`, one load uses 4 bytes of each of its 32
-# sectors, and the other load is a broadcast. Together, they use 132 of 1,056 bytes, or 12.5 %.
+# **Bytes used, two definitions.** Nsight Compute counts the distinct bytes that the lanes ask for, as a share of the
+# bytes of the sectors. In `coalesced`, the broadcast uses 4 bytes of 1 sector, and the other load all 128 bytes of 4
+# sectors: 132 of 160 bytes, or 82.5 %, although no load could be cheaper. In `naive`, the loads use 132 of 1,056 bytes,
+# or 12.5 %.
 #
-# Our reports count the bytes of every lane, even if several lanes ask for the same bytes. Take the two loads of
-# `naive`. In the broadcast, each of the 32 lanes asks for 4 bytes: 128 bytes in all. But the load moves only one sector
-# of 32 bytes. A load cannot use more bytes than it moves. So 32 of 32 bytes count as used. The other load uses 128 of
-# 1,024 bytes. Together, the two loads use 160 of 1,056 bytes, or 15 %.
+# In our reports, a broadcast counts as a load that uses its whole sector, because no load could touch less. So the
+# loads of `naive` use 160 of 1,056 bytes, or 15 %.
 #
 # ## alpha and beta
 #

@@ -263,7 +263,7 @@ lessons.predict(
 #
 # According to its datasheet, an H200 computes 67 TFLOP/s (10¹² operations per second) and moves 4.8 TB/s. The ratio
 # is 14 operations per byte. With a tile of 32, the kernel makes only 8 operations per loaded byte, so the memory seems to
-# be the limit. If this were true, the kernel would keep the memory busy. But 8.4 GB in 15.6 ms are 540 GB/s, a ninth of
+# be the limit. If this were true, the kernel would keep the memory busy. But 8.4 GB in 15.5 ms are 540 GB/s, a ninth of
 # what the memory can deliver.
 #
 # The limit is inside the multiprocessor. For every multiplication, a warp loads from *shared* memory, and the load-store
@@ -485,13 +485,10 @@ lessons.predict(
 )
 
 # %% [markdown]
-# **Why is it an 8-way conflict?** In `corner_turned`, 32 lanes read a column of the tile. Yet the profile reports an
-# 8-way conflict, not a 32-way conflict. The assembler has merged the loads of four iterations: each lane loads four
-# neighbouring words (16 bytes) at once. So one load of the warp reads 128 words: four columns of 32 words. With 32
-# banks, 128 words take 4 wavefronts at best. But a row of the tile has 32 words, so all words of a column are in the
-# same bank. The four columns are in only four banks, and each of these banks must serve 32 words, one per wavefront.
-# So the load takes 32 wavefronts instead of 4: 8 times as many. Without the merging, each of the four iterations would
-# take 32 wavefronts: 128 in all.
+# **Why is it an 8-way conflict, and not a 32-way one?** The assembler has merged the loads of four iterations: each lane
+# loads four neighbouring words (16 bytes) at once. So one load of the warp reads four columns, 128 words, which take 4
+# wavefronts at best. But all words of a column are in one bank. Each of the four banks must serve 32 words, so the load
+# takes 32 wavefronts: 8 times as many.
 
 # %% [markdown]
 # ## Exercises

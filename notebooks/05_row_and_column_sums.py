@@ -186,8 +186,8 @@ draw.player({f"step {step + 1}": adding(step) for step in range(8)})
 draw.bank_board([t * 8 * 4 for t in range(32)], 4, title="part[8 * t]")
 
 # %% [markdown]
-# In the last five steps of the tree, only the threads of one warp add. Inside a warp, threads can exchange values without
-# memory. With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of
+# In the last five steps of the tree, a single warp has all the sums that are left. Inside a warp, threads can exchange
+# values without memory. With a **shuffle**, a lane reads a register of another lane: `__shfl_down_sync(mask, v, s)` returns the `v` of
 # the lane whose number is higher by `s`. `warp_per_row` adds up the parts with shuffles alone.
 #
 # In `column_tiles`, the 32 warps of a block compute the sums of 32 columns. Each warp adds up a part of each column,
@@ -268,7 +268,7 @@ lessons.predict(
 
 # %% [markdown]
 # Counts and times disagree a second time. `column_tiles` and `thread_per_column` both take 4 sectors per request, but
-# `column_tiles` is 6.7 times as fast. The reason is the number of warps: `thread_per_column` has too few. An H200 has 132
+# `column_tiles` is more than six times as fast. The reason is the number of warps: `thread_per_column` has too few. An H200 has 132
 # multiprocessors, and each of them has room for 64 warps.
 
 # %%
@@ -479,10 +479,10 @@ lessons.exercise("row_means")
 lessons.exercise("block_sums")
 
 # %% tags=["exercise"]
-lessons.exercise("prefix")
+lessons.exercise("column_max")
 
 # %% tags=["exercise"]
-lessons.exercise("column_max")
+lessons.exercise("prefix")
 
 # %% [markdown]
 # **To remember**

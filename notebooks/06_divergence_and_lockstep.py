@@ -212,8 +212,8 @@ lessons.predict(
 
 # %% [markdown]
 # `__syncwarp()` is a barrier for the lanes of one warp. It costs one instruction. The functions that exchange values between
-# lanes, such as `__shfl_down_sync`, contain such a barrier: therefore their names end in `_sync`, and their first argument
-# says which lanes take part.
+# lanes, such as `__shfl_down_sync`, also wait for the lanes that take part: therefore their names end in `_sync`, and their
+# first argument names these lanes. But only `__syncwarp()` orders accesses to memory.
 #
 # Two more functions of this kind count or test for all lanes of a warp at once:
 #

@@ -528,7 +528,7 @@ print(f"warptiled is {gain('warptiled', 'vectorized'):.2f} times as fast as vect
 on_the_gpu("vectorized", "warptiled")
 
 # %% [markdown]
-# `warptiled` needs 40 % fewer wavefronts than `vectorized`, but it is only 6 % faster. The reason: in `vectorized`, the
+# The loads of `warptiled` take 40 % fewer wavefronts than those of `vectorized`, but it is only 6 % faster. The reason: in `vectorized`, the
 # data stage was busy for only 60 % of the time. So the data stage did not limit the speed of `vectorized`.
 #
 # What do the warps of `warptiled` wait for? Mostly for `L1, L2, DRAM`. In each iteration, all warps of a block load the
@@ -648,12 +648,9 @@ lessons.predict(
 
 # %% [markdown]
 # The model puts the kernels in the right order. But for the kernels with register tiles, the modelled times are too short
-# by up to a quarter. One reason: each recorded time is the time of a first run. A first run has costs that the model does
-# not include, such as the fetch of instructions. When four of these kernels run again on the GPU, they are faster by 15
-# to 24 %. (Empty caches are not the reason, because the model starts with empty caches, too.)
-#
-# The modelled time of `pipelined` is also much shorter than the recorded time of a repeated run. We do not know why. So
-# for the kernels with register tiles, take the microseconds as a rough figure. The counts of these kernels are exact.
+# by up to a quarter. One reason: a first run also fetches the instructions, which the model leaves out. A second run is
+# faster by 15 to 24 % for four of these kernels, but not for `pipelined`. So take these microseconds as a rough figure.
+# The counts are exact.
 
 # %% [markdown]
 # ## Exercises

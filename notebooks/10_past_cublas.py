@@ -204,7 +204,7 @@ line = ax.axvline(tflops("cublas"), linestyle=":", color="#d55e00")
 # (M x N x K). Each slice has its own blocks. A second kernel adds up the results of the slices.
 #
 # Which tile is best, and into how many parts should `k` be divided? `variant="best"` predicts the time of each possibility
-# from your shape, and takes the one with the shortest time. Is `best` always faster than cuBLAS?
+# from your shape, and takes the one with the shortest time.
 
 
 # %% tags=["hide-input"]
@@ -237,12 +237,11 @@ lessons.predict(
 )
 
 # %% [markdown]
-# For 16384 x 128 x 2048, `split_k` is faster than cuBLAS by 3 %. But repeated measurements of one kernel differ by up
-# to 2 %. An earlier version of `split_k` was slower than cuBLAS for this shape.
+# Repeated measurements of one kernel differ by up to 2 %, so the last shape of the table is nearly a draw.
 #
-# For 8192 x 512 x 4096, `tensor_map` is faster than cuBLAS. An earlier version of `tensor_map` was slower, because it
-# packed `a` first, as `tma` does. Packing reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is
-# small (the result has few columns), there is little to multiply, and packing takes a large share of the whole time.
+# For 8192 x 512 x 4096, `tma` is slower than cuBLAS, and `tensor_map` is not, because only `tma` packs `a` first. Packing
+# reads and writes `a` once, so its time depends only on `M` and `K`. If `N` is small (the result has few columns), there
+# is little to multiply, and packing takes a large share of the whole time.
 # [The ladder, measured](../docs/ladder.md) says what limits the rungs, and which change to try next.
 #
 # ## Past the float32 pipes: tensor cores
@@ -356,7 +355,7 @@ for (rung, size), rungs in tensor.items():
     for name, row in rungs.items():
         ratio = row["ms"] / rungs[rung]["ms"]
         if ratio < 1:
-            print(f"{rung} at {size}: {ratio:.2f} of {name.replace('cublas', 'cuBLAS')}")
+            print(f"{rung} at {size}: {ratio:.3f} of {name.replace('cublas', 'cuBLAS')}")
 
 # %% [markdown]
 # ## What this is worth, and what not

@@ -120,7 +120,7 @@ _LESSON_1 = {
         },
     ),
     "wide elements": Answer(
-        "An instruction loads at most 16 bytes per lane, so 32 bytes take "
+        "On an H200, an instruction loads at most 16 bytes per lane, so 32 bytes take "
         "two requests. Each request touches all 32 sectors and uses one half of each. The "
         "second request uses the other half, if L1 still holds it. With 4 or 8 bytes per "
         "lane, a request uses all bytes of its sectors.",
@@ -157,11 +157,8 @@ _LESSON_1 = {
         "The fifth sector of a warp is the first sector of the next warp. If both warps are in one "
         "block, L1 loads this sector once: 448 of the 511 additional sectors are found in L1. Only "
         "the last warp of a block needs a sector that another block loads. So L2 must deliver at "
-        "most 63 additional sectors: 3 %.\n\n"
-        "(The model finds even fewer, because it merges reads of neighbouring multiprocessors; see "
-        "*LRC* in the glossary. A real H200 does not merge the reads of this kernel. The answer is "
-        "the same with and without merging.) Both numbers of sectors are right, but they are "
-        "counted at different places: at the instruction, and behind L1.",
+        "most 63 additional sectors: 3 %. Both numbers are right, but they are counted at "
+        "different places: at the instruction, and behind L1.",
         {
             "by 25 %": "That would be so without an L1 cache.",
             "by about 10 %": "All but the last warp of a block find the fifth sector in L1, and a "
@@ -506,8 +503,8 @@ _LESSON_4 = {
         },
     ),
     "near the copy": Answer(
-        "Padding reaches 95 % of the copy's bandwidth, and the swizzle reaches 93 %. The tile "
-        "alone does not come near: it is bound by the data stage of L1, which serves both the "
+        "Padding and the swizzle reach more than 90 % of the copy's bandwidth. The tile alone does "
+        "not come near: it is bound by the data stage of L1, which serves both the "
         "lines of global memory and the wavefronts of shared memory. `naive_write` is bound by it, "
         "too.",
         {
@@ -524,10 +521,11 @@ _LESSON_4 = {
     ),
     "transposing b first": Answer(
         "It helps a CPU if each thread walks along a row. On a GPU it does harm, because each "
-        "lane then reads from a row of its own. The product takes 12 times as long, not a third "
-        "of the time. The transposition itself is cheap; its effect on the product is not. To "
-        "know in advance whether a transposition is worthwhile, count the sectors of the loads "
-        "before and after, and add the sectors of the transposition.",
+        "lane then reads from a row of its own. At 4096, the product takes 12 times as long, not a "
+        "third of the time. (Its columns are in one bank of L1. At 4097, it would take four times "
+        "as long, like `naive` in lesson 2.) The transposition itself is cheap; its effect on the "
+        "product is not. To know in advance whether a transposition is worthwhile, count the "
+        "sectors of the loads before and after, and add the sectors of the transposition.",
         {
             8: "That would need the *lanes* side by side. Each thread walks along a row, but the "
             "lanes are a row apart.",
@@ -839,7 +837,7 @@ _LESSON_9 = {
     ),
     "myth 6": Answer(
         "**Verdict: half right.** Kernels whose lanes read a column are fastest at other sizes, "
-        "because the columns of a power of two are in one bank of L1: 1.3 to 3.3 times as fast at "
+        "because the columns of a power of two are in one bank of L1: 1.4 to 3.3 times as fast at "
         "4097. But rows of 4097 floats do not begin at whole sectors. Kernels whose lanes read "
         "along rows may lose by this, as `padded` does.",
         {
@@ -940,9 +938,9 @@ _LESSON_10 = {
         },
     ),
     "three products": Answer(
-        "The tensor cores multiply TF32 values about seven times as fast as cuBLAS multiplies "
+        "The tensor cores multiply TF32 values more than seven times as fast as cuBLAS multiplies "
         "float32. But `tf32x3` computes three products, and it must split the operands. This "
-        "leaves a factor of 2.9, which includes the time to prepare `a`. The error of `tf32x3` "
+        "leaves a factor of about 3, which includes the time to prepare `a`. The error of `tf32x3` "
         "is even smaller than that of float32: it adds up sums of 32 steps each, so fewer "
         "roundings follow each other.",
         {

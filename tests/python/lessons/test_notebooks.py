@@ -51,6 +51,20 @@ def _printed(cell: Any) -> str:
     return "".join(printed + [f"{name}: {value}" for name, value in _predictions(cell)])
 
 
+def _recorded(notebook: Any) -> list[str]:
+    """Return the captions of recorded times in the outputs, with the tables that are text."""
+    outputs = [o.get("data", {}) for cell in notebook.cells for o in cell.get("outputs", [])]
+    return [
+        table
+        for data in outputs
+        for kind in ("text/plain", "text/html")
+        for table in _RECORDED.findall(data.get(kind, ""))
+    ]
+
+
+_RECORDED = re.compile(r"recorded \d{4}-\d\d-\d\d[^<]*")
+
+
 @pytest.mark.usefixtures("on_simulator")
 @pytest.mark.filterwarnings("ignore")  # Jupyter's own libraries warn
 @pytest.mark.parametrize("lesson", make.lessons(), ids=lambda lesson: lesson.stem)
@@ -63,6 +77,7 @@ def test_lesson(lesson: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for cell in (c for c in stored.cells if "install" in c.metadata.get("tags", [])):
         assert not cell.outputs, "it would name folders of this machine"
+    assert _recorded(ran) == _recorded(stored), "the stored times are not those of h200.json"
     counting = [n for n, c in enumerate(ran.cells) if "counts" in c.metadata.get("tags", [])]
     assert counting, "a lesson counts something"
     for n in counting:
