@@ -9,6 +9,7 @@ Jupyter.
 
 from __future__ import annotations
 
+import ast
 import html
 import re
 import sys
@@ -26,7 +27,7 @@ html { scroll-snap-type: y mandatory; font: 1.5rem/1.4 sans-serif; }
 body { margin: 0; }
 section { box-sizing: border-box; height: 100vh; overflow: auto; padding: 3vh 8vw; scroll-snap-align: start;
     border-bottom: 1px solid #ccc; }
-pre { font-size: 1rem; line-height: 1.3; overflow-x: auto; }
+pre { font-size: 0.9rem; line-height: 1.3; overflow-x: auto; }
 table { font-size: 1.1rem; border-spacing: 0; }
 td, th { padding: 2px 12px; }
 svg { max-width: 100%; height: auto; }
@@ -85,26 +86,15 @@ def slides(notebook: nbformat.NotebookNode) -> str:
         config=Config({"TagRemovePreprocessor": hide}),
     )
     made: list[list[nbformat.NotebookNode]] = []
-    for cell in notebook.cells:
-        outputs = cell.get("outputs", [])
-        kernel = cell.source.startswith("%%cuda")
-        parts = [cell.source]
-        if cell.cell_type == "markdown":
-            parts = [
-                part for part in re.split(r"^(?=#+ )", cell.source, flags=re.MULTILINE) if part
-            ]
-        elif not kernel and not outputs:
-            continue
-        if cell.source.startswith("## Exercises"):
-            break
-        for part in parts:
-            if part.startswith("#") or any(_PREDICTION.search(str(output)) for output in outputs):
-                made.append([])
-            new = nbformat.from_dict({**cell, "source": part, "id": f"cell-{len(made[-1])}"})
-            new.metadata["tags"] = ["hide"] if cell.cell_type == "code" and not kernel else []
-            if kernel:
-                new.outputs = []  # the name of the kernel
-            made[-1].append(new)
+    asked = True  # what follows a question may answer it, so it is on the next slide
+    for part in _parts(notebook):
+        asks = any(_PREDICTION.search(str(output)) for output in part.get("outputs", []))
+        # A kernel stays with the question about it.
+        alone = asks and not made[-1][-1].source.startswith("```cuda")
+        if asked or alone or part.source.startswith(("#", "**To remember**")):
+            made.append([])
+        asked = asks
+        made[-1].append(nbformat.from_dict({**part, "id": f"cell-{len(made[-1])}"}))
     sections = []
     for cells in made:
         body, _ = exporter.from_notebook_node(nbformat.v4.new_notebook(cells=cells))
@@ -113,6 +103,38 @@ def slides(notebook: nbformat.NotebookNode) -> str:
     style = _STYLE + HtmlFormatter().get_style_defs(".highlight")
     head = f'<!doctype html><meta charset="utf-8"><title>{title}</title><style>{style}</style>'
     return "\n".join([head, *sections])
+
+
+def _parts(notebook: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
+    """Yield what the slides show: texts, kernels, and outputs without the code that made them."""
+    v4 = nbformat.v4
+    left_out = False  # the exercises are
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        if cell.cell_type == "markdown":
+            text = re.sub(r"\[([^]]+)\]\((?!http)[^)]*\)", r"\1", cell.source)  # links to files
+            for part in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
+                left_out |= part.startswith("## Exercises")
+                if part and (not left_out or part.startswith("**To remember**")):
+                    yield v4.new_markdown_cell(part)
+        elif not left_out:
+            kernels = [] if "hide-input" in tags else _kernels(cell.source)
+            shown = v4.new_code_cell("", outputs=cell.outputs, metadata={"tags": ["hide"]})
+            texts = [v4.new_markdown_cell(f"```cuda\n{kernel.strip()}\n```") for kernel in kernels]
+            named = cell.source.startswith("%%cuda")  # the output is the name of the kernel
+            yield from [*texts, shown] if cell.outputs and not named else texts
+
+
+def _kernels(code: str) -> list[str]:
+    """Return the kernels of a cell: its own text, or the strings of a cell of Python."""
+    if code.startswith("%%cuda"):
+        return [code.partition("\n")[2]]
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except SyntaxError:  # a line of IPython
+        return []
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    return [text for text in texts if isinstance(text, str) and "__global__" in text]
 
 
 def main() -> None:

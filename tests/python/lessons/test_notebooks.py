@@ -200,6 +200,18 @@ def test_pages_and_slides_for_teachers(tmp_path: Path, monkeypatch: pytest.Monke
         assert slides.count("<section>") > 5
         assert "<script" not in slides
         assert " src=" not in slides.replace(' src="data:', "")
+        assert "To remember" in slides
+    by_question = {
+        name: section
+        for section in slides_of(tmp_path, 6)
+        for name in re.findall('data-name="([^"]*)"', section)
+    }
+    assert "triangle" in by_question["a loop for each lane"], "its kernel is on the slide"
+    assert "reconverge" not in by_question["both sides"], "the text after a question answers it"
+
+
+def slides_of(folder: Path, lesson: int) -> list[str]:
+    return (folder / f"lesson_{lesson}.slides.html").read_text(encoding="utf-8").split("<section>")
 
 
 @pytest.mark.skipif(shutil.which("nbgrader") is None, reason="needs nbgrader")
