@@ -194,7 +194,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _explain_operation(options: argparse.Namespace) -> int:
     from coalesce.cli.explain import of_operation
 
-    for name in ("wavefront", "ncu", "accel_sim"):
+    for name in ("wavefront", "accel_sim"):
         if getattr(options, name) is not None:
             raise ValueError(
                 f"--{name.replace('_', '-')} needs a kernel of a .cu or .ptx file; got the "
@@ -238,8 +238,8 @@ def _explain_file(options: argparse.Namespace) -> int:
         device=options.device,
     )
     print(explained)
-    if options.ncu is not None:
-        print(f"\n{explained.measured_counters(report=options.ncu)}")
+    if options.sass:
+        print(f"\n{explained.machine_code()}")
     if options.accel_sim is not None:
         values = [argument(word) for word in words]  # the profiled launch may have changed arrays
         written = kernel.write_trace(
@@ -252,6 +252,12 @@ def _explain_file(options: argparse.Namespace) -> int:
         print(f"\n{trace.wavefronts(line_bytes=options.wavefront)}")
     _write(explained, options.html, options.json)
     return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from coalesce.cli.compare import compare
+
+    return 0 if compare(options) else 1
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -326,6 +332,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "bench": _bench,
     "explain": _explain,
+    "compare": _compare,
     "check": _check,
     "grade": _grade,
     "report": _report,

@@ -23,6 +23,8 @@ KERNEL_ARGUMENTS = (
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of the command line `words`. For a mistake, print a message and exit."""
     parser = build()
+    if words and words[0] in _INSTEAD:
+        parser.error(f"there is no command {words[0]}; {_INSTEAD[words[0]]}")
     # argparse does not know the arguments of the kernel, which may follow the options. It returns
     # them as unknown arguments.
     options, rest = parser.parse_known_args(_join_option_values(words))
@@ -75,6 +77,15 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(_join_option_values(words[1:]))
     options.command = command
     return options
+
+
+# Words that are not commands, but that users try, and what does the same.
+_INSTEAD = {
+    "profile": "coalesce explain FILE.cu profiles a kernel",
+    "step": "Kernel.step() runs a kernel in steps, in Python",
+    "trace": "Kernel.trace() records the memory instructions, in Python",
+    "lessons": "the lessons are notebooks, in the folder notebooks of the repository",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -214,6 +225,7 @@ def build() -> argparse.ArgumentParser:
     _add_exec(commands)
     _add_bench(commands)
     _add_explain(commands)
+    _add_compare(commands)
     _add_check(commands)
     _add_grade(commands)
     _add_report(commands)
@@ -343,6 +355,46 @@ def _add_bench(commands: Any) -> None:
     )
 
 
+def _add_compare(commands: Any) -> None:
+    compare = _command(
+        commands,
+        "compare",
+        "put a report of Nsight Compute beside the counts",
+        "Profile the kernel of a report of Nsight Compute, with the grid and block of the report, "
+        "and compare: which counts are equal, and why the others may differ. Write the kernel's "
+        "arguments as for coalesce run, with the sizes of the measured launch. The exit status is "
+        "1 if a count that is called exact differs.",
+        "coalesce compare report.csv FILE.cu ENTRY random:1000 2.0 1000",
+        usage="coalesce compare REPORT FILE [ENTRY] [OPTION]... [ARGUMENT]...",
+    )
+    compare.add_argument(
+        "report",
+        help="the output of ncu --csv --page raw --print-units base, or a .ncu-rep file (which "
+        "needs the program ncu)",
+    )
+    compare.add_argument("file", help="CUDA C++ or PTX")
+    compare.add_argument("argument", nargs="*", metavar="[ENTRY] ARGUMENT", help=KERNEL_ARGUMENTS)
+    compare.add_argument(
+        "--launch",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="take the N-th launch of this kernel in the report (default: 1)",
+    )
+    compare.add_argument("--entry", metavar="NAME", help="the name of the kernel")
+    compare.add_argument(
+        "--shared", type=int, default=0, metavar="BYTES", help="the dynamic shared memory per block"
+    )
+    compare.add_argument(
+        "--defect",
+        metavar="FILE",
+        help="if an exact count differs, write all that a defect report needs to a JSON file",
+    )
+    _add_limit(compare)
+    _add_compiler(compare)
+    _add_device(compare, "sim", names=SIMULATED)
+
+
 def _add_check(commands: Any) -> None:
     check = _command(
         commands,
@@ -460,15 +512,14 @@ def _add_explain(commands: Any) -> None:
     _add_limit(kernel)
     _add_compiler(kernel)
     kernel.add_argument(
-        "--ncu",
-        metavar="REPORT",
-        help="compare with a report of Nsight Compute: the output of ncu --csv --page raw "
-        "--print-units base, or a .ncu-rep file",
-    )
-    kernel.add_argument(
         "--accel-sim",
         metavar="FOLDER",
         help="also write a trace of the launch to a new folder, for the simulator Accel-Sim",
+    )
+    kernel.add_argument(
+        "--sass",
+        action="store_true",
+        help="also print the machine code beside the source, with decoded control words",
     )
     operation = explain.add_argument_group("options for an operation")
     _add_variants(operation, "the first one")
@@ -486,7 +537,7 @@ def _command(
         help=summary,
         description=description,
         formatter_class=_Help,
-        allow_abbrev=False,  # or --n would mean --ncu, and after a new option something else
+        allow_abbrev=False,  # or --n could mean another option after a new one is added
         **settings,
     )
     return parser

@@ -102,7 +102,26 @@ def kernel_of(
     if entry is None and words and _ENTRY.fullmatch(words[0]):
         entry, words = words[0], words[1:]
     kernel = Kernel(Path(file), entry, options=options, device=device, instruction_limit=limit)
+    if len(words) != len(kernel.signature.parameters):
+        many = len(kernel.signature.parameters)
+        raise ValueError(
+            f"{kernel.signature} takes {many} argument{'s' * (many != 1)}; got {len(words)}. Write "
+            f"them after the name of the file, such as {_example(kernel)}"
+        )
     return kernel, list(words)
+
+
+def _example(kernel: Kernel) -> str:
+    """Return words for all arguments of a kernel, such as ``f32:1000 2.0 1000``."""
+    words = []
+    for parameter in kernel.signature.parameters:
+        code = parameter.accepted[0] if parameter.accepted else "f4"
+        dtype = np.dtype(code)
+        if parameter.kind != "scalar":
+            words.append(f"{dtype.kind if dtype.kind in 'fiu' else 'f'}{8 * dtype.itemsize}:1000")
+        else:
+            words.append("2.0" if dtype.kind == "f" else "1000")
+    return " ".join(words)
 
 
 def argument(text: str) -> Any:

@@ -22,6 +22,7 @@ from coalesce.profiling.sentences import gains as profiling_gains
 from coalesce.profiling.sentences import verdict as profiling_verdict
 
 if TYPE_CHECKING:
+    from coalesce.profiling.report.machine_code import MachineInstruction
     from coalesce.profiling.sentences.gains import Gain
     from coalesce.profiling.sentences.verdict import Total
 
@@ -81,12 +82,15 @@ class Results:
         The counts of the instructions.
     flops : dict
         The floating-point operations of each type.
+    code : tuple of MachineInstruction
+        The machine code. Empty if the PTX was counted.
     """
 
     metrics: dict[str, float]
     inexact: dict[str, str]
     instructions: grouping.Instructions
     flops: dict[str, int]
+    code: tuple[MachineInstruction, ...]
 
 
 class ProfileData:
@@ -132,7 +136,7 @@ class ProfileData:
     def metrics(
         self,
         set: Literal["all", "instructions", "memory", "time"] = "all",  # noqa: A002
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Return the counts of the whole kernel as metrics of Nsight Compute.
 
         Parameters
@@ -265,8 +269,8 @@ class ProfileData:
         Examples
         --------
         >>> p = coalesce.profile("matmul", a, b, variant="naive")
-        >>> [gain.place for gain in p.gains()][:1]
-        ['line 28']
+        >>> all(gain.ms < p.modelled_ms for gain in p.gains())
+        True
         """
         return list(self._gains)
 
@@ -291,7 +295,9 @@ class ProfileData:
     @property
     def verdict(self) -> list[str]:
         """The verdict: sentences about idle lanes and about each kind of memory, waste first."""
-        return [f.text for f in profiling_verdict.verdict(self._lines, self.block)]
+        return [
+            f.text for f in profiling_verdict.verdict(self._lines, self.block, self.instructions())
+        ]
 
     @property
     def lanes_per_instruction(self) -> float:

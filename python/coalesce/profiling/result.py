@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +11,7 @@ from coalesce.draw import Picture
 from coalesce.profiling.assertions import Assertions
 from coalesce.profiling.data import ProfileData
 from coalesce.profiling.hardware import ncu_report
-from coalesce.profiling.report import export, memory_chart
+from coalesce.profiling.report import export, memory_chart, roofline_chart, stall_chart
 from coalesce.render.report import Report
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from coalesce.profiling.hardware.counters import MeasuredCounters
+    from coalesce.profiling.report.machine_code import MachineCode
 
 
 class Profile(Report, ProfileData, Assertions):
@@ -115,6 +116,87 @@ class Profile(Report, ProfileData, Assertions):
         >>> print(p.memory_chart())  # doctest: +SKIP
         """
         return memory_chart.memory_chart(self, title)
+
+    def machine_code(self) -> MachineCode:
+        """Show the machine code beside the source lines, with decoded control words.
+
+        Each instruction has its offset, how often warps executed it, and its control word, such as
+        ``B0-----:R-:W1:Y:S04``: it waits for scoreboard 0, uses no scoreboard for its operands and
+        scoreboard 1 for its result, the warp yields, and its next instruction can follow after 4
+        cycles.
+
+        Returns
+        -------
+        MachineCode
+            It prints as text, and notebooks show it.
+
+        Raises
+        ------
+        ValueError
+            The profile was counted on the PTX, not on machine code.
+
+        Examples
+        --------
+        >>> print(kernel.profile(1, 32, x, 2.0, 5).machine_code())  # doctest: +SKIP
+        """
+        from coalesce.profiling.report.machine_code import MachineCode
+
+        if not self._results.code:
+            raise ValueError(f"{self.kernel} was counted on its PTX, so there is no machine code")
+        return MachineCode(self, self._results.code)
+
+    def roofline_chart(self, *, title: str | None = None) -> Picture:
+        """Draw the kernel under the rooflines of L1, L2 and DRAM.
+
+        For each memory, the picture has the operations per byte that this memory delivers, and the
+        largest rate of operations that this allows. `coalesce.plots.roofline` plots several
+        kernels.
+
+        Parameters
+        ----------
+        title : str, optional
+            A line above the headline. By default, it is the title of the profile.
+
+        Returns
+        -------
+        Picture
+            The rates are modelled. As text, it is a table.
+
+        Raises
+        ------
+        ValueError
+            The kernel has no floating-point operations, or the caches were not modelled.
+
+        Examples
+        --------
+        >>> p = coalesce.profile("matmul", a, b, variant="naive")
+        >>> print(p.roofline_chart())  # doctest: +SKIP
+        """
+        return roofline_chart.roofline_chart(self, title)
+
+    def stall_chart(self, *, title: str | None = None) -> Picture:
+        """Draw what an average warp waits for, and how many issue slots are used, as modelled.
+
+        Parameters
+        ----------
+        title : str, optional
+            A line above the headline. By default, it is the title of the profile.
+
+        Returns
+        -------
+        Picture
+
+        Raises
+        ------
+        ValueError
+            The time was not modelled.
+
+        Examples
+        --------
+        >>> p = coalesce.profile("matmul", a, b, variant="naive")
+        >>> print(p.stall_chart())  # doctest: +SKIP
+        """
+        return stall_chart.stall_chart(self, title)
 
     def to_dataframe(self, by: Literal["line", "access", "instruction"] = "access") -> Any:
         """Return the profile as a pandas DataFrame.
@@ -218,18 +300,41 @@ class Profile(Report, ProfileData, Assertions):
         from coalesce.profiling.hardware.counters import MeasuredCounters
         from coalesce.profiling.hardware.ncu import find, measure
 
-        name = self.device.description.removeprefix("simulated ")
         if report is not None:
             report = require.path("report", report)
             program = find(ncu) if Path(report).suffix == ".ncu-rep" else None
             chosen = ncu_report.choose(
                 ncu_report.read(report, program, timeout), self, launch, report
             )
-            # Only what the simulator counts can be compared: ncu has thousands of metrics.
-            measured = {n: v for n, v in chosen.metrics.items() if n in self.metrics()}
-            return MeasuredCounters(measured, self.metrics(), self.inexact, "report")
+            return self.compared(chosen.metrics)
         measured = measure(self._launch, self.metrics(), ncu, timeout)
+        name = self.device.description.removeprefix("simulated ")
         return MeasuredCounters(measured, self.metrics(), self.inexact, name)
+
+    def compared(self, measured: Mapping[str, float]) -> MeasuredCounters:
+        """Compare the profile with metrics of a GPU, such as those of a recorded launch.
+
+        Parameters
+        ----------
+        measured : mapping of str to float
+            The metrics by Nsight Compute's names. Metrics that the simulator does not count are
+            left out, because Nsight Compute has thousands of them.
+
+        Returns
+        -------
+        MeasuredCounters
+
+        Examples
+        --------
+        >>> p = coalesce.profile("transpose", a, variant="padded")
+        >>> p.compared(p.metrics()).mismatches
+        {}
+        """
+        from coalesce.profiling.hardware.counters import MeasuredCounters
+
+        known = self.metrics()
+        common = {name: value for name, value in measured.items() if name in known}
+        return MeasuredCounters(common, known, self.inexact, "report")
 
     def _parts(self, width: int) -> Iterator[Text | Table]:
         from coalesce.profiling.report import text as profile_text

@@ -28,6 +28,7 @@ from coalesce.launch.record import LaunchRecord
 from coalesce.launch.structures import PackedStructure, map_values
 from coalesce.profiling.data import ArrayInfo, Results
 from coalesce.profiling.hardware import exactness
+from coalesce.profiling.report import machine_code
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import grouping
 from coalesce.simulate import counting
@@ -149,8 +150,16 @@ def _results(launch: Launch, counted: counting.Counted) -> Results:
         metrics={name: _whole(value) for name, value in metrics.items()},
         inexact={name: why for name, why in inexact.items() if name in metrics},
         instructions=_instructions(launch, counted),
+        code=_code(launch, counted),
         flops={dtype: int(number) for dtype, number in counted.counts.flops().items()},
     )
+
+
+def _code(launch: Launch, counted: counting.Counted) -> tuple[machine_code.MachineInstruction, ...]:
+    listing = launch.kernel.module.disassembly(launch.device)
+    if not counted.counts.machine_code or listing is None:
+        return ()
+    return machine_code.read(listing(), launch.kernel.entry)
 
 
 def _metrics(launch: Launch, counted: counting.Counted) -> tuple[dict[str, float], dict[str, str]]:

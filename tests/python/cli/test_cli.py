@@ -445,3 +445,34 @@ def test_explain_an_operation(capsys, tmp_path):
     assert status == 0
     assert re.search(r"bank conflicts +3,968 +0 +gone", out)
     assert "gone" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lessons"], "there is no command lessons; the lessons are notebooks"),
+        (["profile", "k.cu"], r"coalesce explain FILE.cu profiles a kernel"),
+        (
+            ["explain", "k.cu", "--grid", "4", "--block", "256"],
+            r"takes 3 arguments; got 0\. .* such as f32:1000 2\.0 1000",
+        ),
+        (["run", "k.cu", "--grid", "4", "--block", "256", "ones:4", "2"], "3 arguments; got 2"),
+    ],
+)
+def test_answers_to_wrong_calls(capsys, tmp_path, monkeypatch, words, message):
+    (tmp_path / "k.cu").write_text(SCALE)
+    monkeypatch.chdir(tmp_path)
+    with contextlib.suppress(SystemExit):
+        assert cli.main(words) == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_explain_shows_machine_code(capsys, tmp_path):
+    (tmp_path / "k.cu").write_text(SCALE)
+    launch = ("--grid", "1", "--block", "32", "f32:32", "2.0", "32")
+    trace = tmp_path / "trace"
+    words = ("explain", str(tmp_path / "k.cu"), "--sass", "--accel-sim", str(trace), *launch)
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    assert re.search(r"line 3: if \(i < n\) x\[i\] \*= factor;\n  [0-9a-f]{4}", out)
+    assert str(trace / "kernelslist.g") in out

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import coalesce
 from coalesce import cli
 from coalesce.benchmarking.calls import WHOLE_CALLS
 from coalesce.cli import parser
@@ -81,6 +83,9 @@ def test_coalesce(command, tmp_path, monkeypatch, capsys):
         monkeypatch.setenv("COALESCE_CACHE_DIR", str(tmp_path / "cache"))
     for file in (word for word in words if word.endswith(".cu")):
         Path(file).write_text(KERNEL)
+    for file in (word for word in words if word.endswith(".csv")):
+        x = np.ones(1000, np.float32)
+        coalesce.Kernel(KERNEL, "scale").profile(4, 256, x, 2.0, 1000).to_csv(file)
     words = ["scale" if word == "ENTRY" else word for word in words]
     if len(words) == 1 and words[0] in ("run", "exec", "check", "explain", "grade"):
         return  # prose only names the command; the arguments are missing

@@ -1,6 +1,7 @@
 """Measured counters beside predictions: parsing the output of ncu, and its error messages."""
 
 import csv
+import json
 import pickle
 import stat
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce import cli
 from coalesce.arrays import devices
 from coalesce.arrays.devices import GpuStatus
 from coalesce.profiling.hardware import ncu as profiling_ncu
@@ -74,7 +76,7 @@ DETAILS = f"""\
 
 def test_both_tables_are_read():
     [raw] = ncu_report.parse(OUTPUT)
-    assert (raw.kernel, raw.grid) == ("naive", "(2, 2, 1)")
+    assert (raw.kernel, raw.grid) == ("naive", (2, 2, 1))
     assert raw.metrics == {"a__a.sum": 1234567, "b__b.pct": 12.5, "c__c.sum": 2656}
     first, other = ncu_report.parse(DETAILS)
     assert first.description == f"{SCALE} with grid (4, 1, 1) and block (32, 1, 1)"
@@ -307,3 +309,25 @@ def test_on_a_gpu(device):
         pytest.skip(str(missing))
     assert counters[LOADS] == p.metrics()[LOADS]
     assert not counters.mismatches
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_compare_takes_the_launch_from_the_report(tmp_path, capsys, wrong):
+    source = "__global__ void scale(float* x, float a) { x[blockIdx.x * 64 + threadIdx.x] *= a; }"
+    (tmp_path / "k.cu").write_text(source)
+    x = np.ones(128, np.float32)
+    table = coalesce.Kernel(source).profile(2, 64, x, 2.0).to_csv()
+    file, defect = tmp_path / "report.csv", tmp_path / "defect.json"
+    file.write_text(table.replace('"16"', '"17"') if wrong else table)
+    words = ["compare", str(file), str(tmp_path / "k.cu"), "--defect", str(defect)]
+    status = cli.main([*words, "ones:128", "2.0"])
+    out = capsys.readouterr().out
+    assert (status, defect.exists()) == (int(wrong), wrong)
+    assert "grid (2, 1, 1), block (64, 1, 1)" in out
+    assert ("exact predictions equal" in out) is not wrong
+    if wrong:
+        found = json.loads(defect.read_text())
+        assert found["source"] == source
+        assert found["mismatches"][LOADS] == [16, 17]
+    assert cli.main([*words, "--launch", "2", "ones:128", "2.0"]) == 1
+    assert "`launch` must be 1; got 2" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pytest
 
 import coalesce
 from coalesce.launch.modelled import of_bytes
+from coalesce.profiling.report import machine_code
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
@@ -113,3 +114,73 @@ def test_memory_chart_without_models():
     assert picture.text.startswith("T\n")
     assert "L2 and DRAM are missing" in " ".join(picture.text.split())
     assert "L2" not in picture.text.splitlines()[3]
+
+
+def test_rooflines_of_each_memory():
+    a = np.ones((256, 256), np.float32)
+    p = coalesce.profile("matmul", a, a.copy(), variant="tiled")
+    picture = p.roofline_chart()
+    rows = {line.split()[0]: line for line in picture.text.splitlines()[4:7]}
+    flops, bandwidth = p.flops["float32"], 0.92 * 4.8  # of an H200, as the time model has it
+    rates = {"L1": 128 * 132 * 1.98e-3, "L2": 80 * 32 * 1.98e-3, "DRAM": bandwidth}
+    assert list(rows) == list(rates)
+    for name, rate in rates.items():
+        assert f"{rate:.3g} TB/s" in rows[name]
+    assert f"{flops / p.modelled.work['dram_bytes']:.3g}" in rows["DRAM"]
+    assert f"{flops / p.modelled_ms / 1e9:.3g} TFLOP/s (modelled)" in picture.headline
+    assert max(map(len, picture.text.splitlines())) <= 80
+    assert picture.svg.count("<rect") >= 4  # the paper and three points
+
+
+def test_stalls_name_what_limits_the_kernel():
+    a = np.ones((256, 256), np.float32)
+    p = coalesce.profile("matmul", a, a.copy(), variant="naive")
+    text = p.stall_chart(title="T").text
+    assert text.startswith("T\n")
+    shares = {line[:44].strip(): int(line[44:49].strip(" %")) for line in text.splitlines()[3:9]}
+    assert max(shares, key=shares.get) == "waits for the data stage of L1"
+    assert sum(shares.values()) == pytest.approx(100, abs=3)
+    assert "as modelled" in text
+
+
+def test_charts_that_cannot_be_drawn():
+    a = np.ones((64, 64), np.float32)
+    with pytest.raises(ValueError, match="no floating-point operations"):
+        coalesce.profile("transpose", a, variant="tiled").roofline_chart()
+    with pytest.raises(ValueError, match="traffic of L2 and DRAM: the profile was made without"):
+        coalesce.profile("matmul", a, a, variant="tiled", caches=False).roofline_chart()
+    with pytest.raises(ValueError, match="model of the time"):
+        coalesce.profile("matmul", a, a, variant="tma").stall_chart()
+
+
+def test_a_page_has_the_charts():
+    a = np.ones((64, 64), np.float32)
+    page = coalesce.profile("matmul", a, a, variant="tiled").to_html()
+    assert page.partition("Charts")[2].count("<img") == 3
+    assert "Charts" in coalesce.profile("matmul", a, a, variant="tma").to_html()
+
+
+def test_machine_code_beside_the_source():
+    p = coalesce.Kernel(SUM).profile(1, 256, np.ones(256, np.float32), np.zeros(1, np.float32))
+    code = p.machine_code()
+    text = str(code)
+    assert re.search(r"line 4: part\[threadIdx.x\] = x\[threadIdx.x\];\n.*\n? +[0-9a-f]{4}", text)
+    store = next(line for line in text.splitlines() if " STG" in line)
+    assert re.match(r"  [0-9a-f]{4} +1  B[-0-9]{6}:R[-0-5]:W-:[-Y]:S\d\d  (@!?P\d )?STG", store)
+    executed = sum(row["executed"] for row in code.to_dict()["instructions"])
+    assert executed == p.metrics()["smsp__inst_executed.sum"]
+    assert "STG" in code._repr_html_()
+
+
+def test_control_words():
+    """The encodings are of instructions that ptxas wrote; nvdisasm does not decode the words."""
+    listing = '\t.section\t.text.k,"ax"\n' + "".join(
+        f"        /*{i * 16:04x}*/                   NOP ;   /* 0x0000000000000000 */\n"
+        f"                                              /* 0x{upper:016x} */\n"
+        for i, upper in enumerate((0x000FEA0003800000, 0x000EA4000C1E1900, 0x004FC80000000800))
+    )
+    assert [i.control for i in machine_code.read(listing, "k")] == [
+        "B------:R-:W-:-:S05",
+        "B------:R-:W2:-:S02",
+        "B--2---:R-:W-:Y:S04",
+    ]

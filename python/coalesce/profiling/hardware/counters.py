@@ -95,10 +95,14 @@ class MeasuredCounters(Mapping[str, float]):
     def _rows(self) -> Iterator[tuple[str, float, str]]:
         """Yield the name of each metric, its measured value, and how the prediction compares.
 
-        Metrics whose predictions are exact come first.
+        Wrong predictions come first, then the other exact ones. Metrics that are 0 in both are left
+        out.
         """
-        for name in sorted(self.measured, key=lambda name: (name in self.inexact, name)):
+        wrong = self.mismatches
+        for name in sorted(self.measured, key=lambda n: (n not in wrong, n in self.inexact, n)):
             value = self.measured[name]
+            if not value and self.predicted.get(name) == 0:
+                continue
             if name not in self.predicted:
                 judgement = ""
             elif _equal(self.predicted[name], value):

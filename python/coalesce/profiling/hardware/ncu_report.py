@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from coalesce.common import require
 from coalesce.common.errors import LaunchError
+from coalesce.common.geometry import Extent
 
 if TYPE_CHECKING:
     from coalesce.profiling.data import ProfileData
@@ -54,11 +55,11 @@ _ROUNDED = ("Kbyte", "Mbyte", "Gbyte", "Tbyte")
 
 @dataclass(frozen=True)
 class MeasuredLaunch:
-    """A launch in a report: the kernel's name, the grid and the block as text, and the metrics."""
+    """A launch in a report: the kernel's name, the grid, the block, and the metrics."""
 
     kernel: str
-    grid: str
-    block: str
+    grid: Extent
+    block: Extent
     metrics: Mapping[str, float]
 
     @property
@@ -118,8 +119,15 @@ def _launch(row: Mapping[str, str], cells: Iterable[Sequence[str]]) -> MeasuredL
         number = float(value.replace(",", "")) * _NANOSECONDS.get(unit, 1)
         rounded = 0 < len(value.partition(".")[2]) < 6  # "32.00" may be 31.998
         metrics[name] = int(number) if number.is_integer() and not rounded else number
-    kernel, grid, block = (row.get(n, "") for n in ("Kernel Name", "Grid Size", "Block Size"))
-    return MeasuredLaunch(kernel, grid, block, metrics)
+    grid, block = (_extent(row.get(name, "")) for name in ("Grid Size", "Block Size"))
+    return MeasuredLaunch(row.get("Kernel Name", ""), grid, block, metrics)
+
+
+def _extent(text: str) -> Extent:
+    """Return (4, 1, 1) for ``(4, 1, 1)`` or ``4,1,1``. (0, 0, 0) means that it is not known."""
+    numbers = [int(number) for number in re.findall(r"\d+", text)][:3]
+    x, y, z = numbers if len(numbers) == 3 else (0, 0, 0)
+    return x, y, z
 
 
 def choose(
@@ -128,12 +136,27 @@ def choose(
     """Return the launch of the profile's kernel, grid and block; `which` counts those, from 0."""
     named = [one for one in launches if _base(one.kernel) == _base(profile.kernel)]
     wanted = f"{profile.kernel} with grid {profile.grid} and block {profile.block}"
-    extents = (str(profile.grid), str(profile.block))
+    extents = (profile.grid, profile.block)
     found = [one for one in named if (one.grid, one.block) == extents]
-    if not found:
-        there = "\n  ".join(dict.fromkeys(one.description for one in named or launches))
-        raise ValueError(f"`report`: {report} has no launch of {wanted}; it has\n  {there}")
+    _require(found, wanted, named or launches, report)
     return found[require.whole("launch", which, -len(found), len(found) - 1)]
+
+
+def of_kernel(
+    launches: Sequence[MeasuredLaunch], kernel: str, which: int, report: object
+) -> MeasuredLaunch:
+    """Return a launch of the kernel with this name; `which` counts its launches, from 1."""
+    found = [one for one in launches if _base(one.kernel) == _base(kernel) and one.grid[0]]
+    _require(found, kernel, launches, report)
+    return found[require.whole("launch", which, 1, len(found)) - 1]
+
+
+def _require(
+    found: Sequence[MeasuredLaunch], wanted: str, there: Sequence[MeasuredLaunch], report: object
+) -> None:
+    if not found:
+        listed = "\n  ".join(dict.fromkeys(one.description for one in there))
+        raise ValueError(f"`report`: {report} has no launch of {wanted}; it has\n  {listed}")
 
 
 def _base(kernel: str) -> str:
@@ -157,7 +180,8 @@ def as_csv(profile: ProfileData) -> str:
         "Device": "0",
         "CC": ".".join(map(str, profile.device.compute_capability)),
     }
-    metrics = profile.metrics()
+    known = profile.metrics()
+    metrics = {**known, **known.launch}
     names = sorted(metrics)
     file = io.StringIO()
     table = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coalesce.cxx.declarations import lines_of
+from coalesce.profiling.report import memory_chart, roofline_chart, stall_chart
 from coalesce.profiling.report import text as profile_text
 from coalesce.profiling.report.text import bar, percent
 from coalesce.profiling.rows.accesses import Access, Line, number
@@ -47,6 +48,7 @@ def report(profile: ProfileData) -> Markup:
         parts.append(_paragraph("Caches", estimates))
     parts.append(_listing(profile))
     parts.append(_pictures(profile))
+    parts.append(_charts(profile))
     parts += [tag("div", note, FAINT) for note in profile_text.notes(profile)]
     return tag("div", joined(parts, "\n"), "line-height:1.45")
 
@@ -59,7 +61,7 @@ def _header(profile: ProfileData) -> Markup:
 
 def _findings(profile: ProfileData) -> Markup:
     parts = []
-    for finding in verdict.verdict(profile.lines(), profile.block):
+    for finding in verdict.verdict(profile.lines(), profile.block, profile.instructions()):
         color, mark = (BAD, "▲") if finding.wasteful else (GOOD, "✓")
         text = tag("b", finding.text) if finding.wasteful else finding.text
         style = f"border-left:4px solid {color};padding:2px 10px;margin:6px 0"
@@ -90,6 +92,16 @@ def _totals(profile: ProfileData) -> Markup:
 
 def _paragraph(head: str, text: str) -> Markup:
     return tag("div", [tag("b", head), " ", text], "margin:8px 0;white-space:normal")
+
+
+def _charts(profile: ProfileData) -> Markup:
+    """Draw the traffic, the rooflines and the stalls, as far as they are modelled."""
+    pictures = [memory_chart.memory_chart(profile, "")] if profile.accesses() else []
+    if profile.modelled is not None and profile.modelled.work["blocks"]:
+        pictures.append(stall_chart.stall_chart(profile, ""))
+        if profile.modelled.caches is not None and any(profile.flops.values()):
+            pictures.append(roofline_chart.roofline_chart(profile, ""))
+    return folded("Charts", joined(map(image, pictures), tag("br"))) if pictures else joined([])
 
 
 def _pictures(profile: ProfileData) -> Markup:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 BAD, GOOD, FAINT, BOLD = "red", "cyan", "dim", "bold"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MARGIN = "      │ "
+_CLEAR = 1.5  # a gain below this factor is hidden by the time of the launch, if this is long
 _ROOMY = 98  # a report of at least this width has room for large numbers with commas
 
 
@@ -43,7 +44,7 @@ def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
         for text in faster(profile):
             yield from _paragraph("Faster", text, width)
         yield Text()
-    for finding in verdict.verdict(profile.lines(), profile.block):
+    for finding in verdict.verdict(profile.lines(), profile.block, profile.instructions()):
         yield from _finding(finding, width)
     if accesses:
         yield Text()
@@ -140,7 +141,9 @@ def exactness(profile: ProfileData) -> list[str]:
 def time(profile: ProfileData, m: Modelled) -> str:
     """Return sentences about the modelled time: what limits it, and where."""
     text = f"{milliseconds(m.ms)} (modelled), {m.why}{_tags_per_request(profile)}."
-    return " ".join([text, *limit.sentences(m, profile.lines(), profile.gpu)])
+    return " ".join(
+        [text, *limit.sentences(m, profile.lines(), profile.instructions(), profile.gpu)]
+    )
 
 
 def faster(profile: ProfileData) -> list[str]:
@@ -148,12 +151,16 @@ def faster(profile: ProfileData) -> list[str]:
 
     If nothing is wasteful, return what generally helps against the limit.
     """
-    gains = [
-        f"up to {gain.factor:.3g}x (modelled) if {gain.text.removesuffix('.')}."
-        for gain in profile.gains()[:2]
+    m = profile.modelled
+    if m is None:
+        return []
+    general = limit.remedy(m, profile.gpu)
+    gains = profile.gains()[:2]
+    if not gains or (gains[0].factor < _CLEAR and general == limit.OF_LAUNCH):
+        return [general] * bool(general)
+    return [
+        f"up to {gain.factor:.3g}x (modelled) if {gain.text.removesuffix('.')}." for gain in gains
     ]
-    general = "" if profile.modelled is None else limit.remedy(profile.modelled)
-    return gains or [general] * bool(general)
 
 
 def caches(profile: ProfileData) -> str | None:

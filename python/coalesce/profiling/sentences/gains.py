@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coalesce.profiling.data import ProfileData
 
 _LEAST = 1.05  # a smaller factor is not worth a sentence
+_WIDEST = 16  # bytes that a lane can access with one instruction
 _LINE_SECTORS = model.LINE_BYTES // model.SECTOR_BYTES
 _SUMS = (
     "instructions",
@@ -55,9 +56,8 @@ class Gain:
 
     Examples
     --------
-    >>> p = coalesce.profile("transpose", a, variant="naive")
-    >>> p.gains()[0].place
-    'line 18'
+    >>> p.gains()[0].place  # doctest: +SKIP
+    'line 28'
     """
 
     factor: float
@@ -88,31 +88,45 @@ _Change = tuple[str, str, Work, int]
 
 
 def _accesses(accesses: Sequence[Access], m: Modelled, warps: int) -> Iterator[_Change]:
-    """Yield the changes of single accesses."""
+    """Yield the changes of single accesses, and of all accesses to one array."""
     lines = sum(i.lines for a in accesses for i in a.instructions if a.unit == "sectors")
+    groups: dict[tuple[str, str], list[Access]] = {}
     for access in accesses:
+        if access.space == "local" or wasteful(access):
+            of = "" if access.space == "local" else access.array or access.place
+            groups.setdefault((access.space, of), []).append(access)
+        if contended(access) and access.space != "shared":
+            text = f"{_named(access)} updated each address once per warp: {remedy(access)}"
+            yield text, access.place, {**m.work, "atomics": 0}, m.blocks_per_multiprocessor
+    for (space, _), group in groups.items():
         work = dict(m.work)
-        what = f"the {KINDS.get(access.kind, access.kind)}"
-        what += f" of {access.array}" * bool(access.array) + f" in {access.place}"
-        if access.space == "local":
-            _less_traffic(work, m, access, accesses, 0, lines, warps)
-            text = f"local memory were not used in {access.place}: use fewer registers per thread, "
-            text += "or indices that the compiler knows"
-        elif contended(access) and access.space != "shared":
-            work["atomics"] = 0
-            text = f"{what} updated each address once per warp: {remedy(access)}"
-        elif not wasteful(access):
-            continue
-        elif access.unit == "sectors":
-            _less_traffic(work, m, access, accesses, access.ideal, lines, warps)
-            text = _fewer(what, access)
+        for access in group:
+            needed = 0 if space == "local" else access.ideal
+            if access.unit == "sectors":
+                _less_traffic(work, m, access, accesses, needed, lines, warps)
+            else:
+                excess = access.cost - needed
+                name = "shared_wavefronts" if space == "shared" else "constant_lookups"
+                work[name] = max(0, work[name] - excess)
+                _shorter(work, excess, warps)
+        worst = max(group, key=lambda a: a.excess or a.cost)
+        places = ", ".join(dict.fromkeys(a.place for a in group))
+        if space == "local":
+            text = (
+                f"the local memory of {places} were not used. Spilled registers: allow more "
+                "registers per thread. Arrays: use indices that the compiler knows"
+            )
+        elif len(group) == 1:
+            text = _fewer(_named(worst), worst)
         else:
-            excess = access.cost - access.ideal
-            what_waits = "shared_wavefronts" if access.space == "shared" else "constant_lookups"
-            work[what_waits] = max(0, work[what_waits] - excess)
-            _shorter(work, excess, warps)
-            text = _fewer(what, access)
-        yield text, access.place, work, m.blocks_per_multiprocessor
+            of = f" to {worst.array}" * bool(worst.array)
+            text = f"the accesses{of} in {places} took as little as needed: {remedy(worst)}"
+        yield text, worst.place, work, m.blocks_per_multiprocessor
+
+
+def _named(access: Access) -> str:
+    of_array = f" of {access.array}" * bool(access.array)
+    return f"the {KINDS.get(access.kind, access.kind)}{of_array} in {access.place}"
 
 
 def _fewer(what: str, access: Access) -> str:
@@ -168,7 +182,7 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
     blocks, fit = int(m.work["blocks"]), m.blocks_per_multiprocessor
     threads, sms = math.prod(profile.block), profile.gpu["multiprocessors"]
     full = max(1, profile.gpu["warps"] // warps)
-    if blocks < m.blocks_on_gpu and m.work["latency"]:
+    if blocks < m.blocks_on_gpu and (m.bound == "latency" or blocks < sms):
         more = m.blocks_on_gpu / blocks
         work = {**m.work, "blocks": m.blocks_on_gpu, "latency": m.work["latency"] / more}
         work["instructions_per_warp"] /= more
@@ -205,6 +219,13 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
             "average. Share the long loops among more threads"
         )
         yield text, "", {**m.work, "slowest": 1, "slowest_in_block": 1}, fit
+    if m.work["barriers"]:
+        text = (
+            f"its warps did not wait {number(m.work['barriers'])} times at a barrier: combine the "
+            "steps between barriers, or use __syncwarp() for data of one warp"
+        )
+        yield text, "", {**m.work, "barriers": 0}, fit
+    yield from _wider(profile, m, fit)
     filled = threads / (LANES * warps)
     lanes = profile.lanes_per_instruction / LANES
     if filled < 0.75:
@@ -224,3 +245,22 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
             f"are in {worst.place}"
         )
         yield text, worst.place, work, fit
+
+
+def _wider(profile: ProfileData, m: Modelled, fit: int) -> Iterator[_Change]:
+    """Yield the change that each lane accesses 16 bytes at once, if the kernel is a simple map."""
+    accesses = profile.accesses()
+    widths = {a.width for a in accesses if a.space == "global" and a.width}
+    maps = all(a.space == "global" and not wasteful(a) for a in accesses)
+    blocks = m.work["blocks"]
+    full = math.prod(profile.block) >= LANES
+    if not (widths and maps and full and m.bound == "latency" and blocks > m.blocks_on_gpu):
+        return
+    more = _WIDEST / max(widths)
+    if more > 1:
+        work = {**m.work, "blocks": max(m.blocks_on_gpu, round(blocks / more))}
+        text = (
+            f"each lane accessed {_WIDEST} bytes at once, not {max(widths)}: use types such as "
+            "float4 or uchar4, and fewer blocks"
+        )
+        yield text, "", work, fit

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from coalesce.common.geometry import Extent
 from coalesce.profiling.patterns.classification import LANES
-from coalesce.profiling.rows.accesses import KINDS, TOLERANCE, Access, Line, number, unit_of
+from coalesce.profiling.rows.accesses import (
+    KINDS,
+    TOLERANCE,
+    Access,
+    Instruction,
+    Line,
+    number,
+    unit_of,
+)
 from coalesce.profiling.sentences.advice import shares_words, split, wasteful
 
+_MANY_CONVERSIONS = 0.02  # conversions are slow, so few of them are worth a sentence
+_SURFACES = ("SU", "sust", "sured")  # instructions that write to surfaces begin so
 _MANY_LANES = 24  # fewer active lanes on average are worth a sentence
 
 
@@ -118,13 +129,19 @@ _SPACES = ("global", "generic", "shared", "constant", "local")
 _ORDER = ("load", "async_copy", "tma_load", "store", "tma_store", "reduction", "atomic")
 
 
-def verdict(lines: Sequence[Line], block: Extent) -> list[Sentence]:
+def verdict(
+    lines: Sequence[Line], block: Extent, instructions: Sequence[Instruction]
+) -> list[Sentence]:
     """Return a sentence for each memory that the kernel accesses, and one if many lanes are idle.
 
     Sentences about waste come first.
     """
     accesses = [access for line in lines for access in line.accesses]
-    findings = list(_idle_lanes(lines, block))
+    findings = [*_idle_lanes(lines, block), *_converted(lines, instructions)]
+    reads = all(a.kind in ("load", "async_copy", "tma_load") for a in accesses)
+    if reads and not any(i.opcode.startswith(_SURFACES) for i in instructions):
+        text = "The kernel writes nothing to memory, so the compiler may have removed its work."
+        findings.append(Sentence(True, text))
     of_space = (
         (("global", "generic"), _global),
         (("shared",), _shared),
@@ -167,6 +184,27 @@ def _idle_lanes(lines: Sequence[Line], block: Extent) -> Iterator[Sentence]:
             "same branch, and a loop as often, none is idle"
         )
     yield Sentence(True, f"{what}; {why}.")
+
+
+def _converted(lines: Sequence[Line], instructions: Sequence[Instruction]) -> Iterator[Sentence]:
+    """Say that float32 values are converted to float64 and back, as constants such as 0.1 do it."""
+    executed = sum(line.executed for line in lines)
+    found = [i for i in instructions if i.opcode.startswith("F2F") and "F64" in i.opcode]
+    total = sum(i.executed for i in found)
+    if total < _MANY_CONVERSIONS * executed or not total:
+        return
+    of_line = Counter[tuple[str, int]]()
+    for i in found:
+        of_line[i.file, i.line] += i.executed
+    file, number_of_line = max(of_line, key=of_line.__getitem__)
+    place = next(
+        (x.place for x in lines if (x.file, x.number) == (file, number_of_line)), "the code"
+    )
+    yield Sentence(
+        True,
+        f"{total / executed:.0%} of the instructions convert between float32 and float64, most of "
+        f"them in {place}. Constants such as 0.1 are float64: write 0.1f.",
+    )
 
 
 def _global(accesses: Sequence[Access]) -> Sentence:
