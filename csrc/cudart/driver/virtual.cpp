@@ -154,6 +154,7 @@ void core::cuMemAddressFree(DevicePointer address, size_t bytes) {
             "memory is still mapped in the range; cuMemUnmap() must come first");
     munmap(entry->second.host, bytes);
     runtime().virtual_memory.reservations.erase(entry);
+    runtime().memory.end_reservation(address, bytes);
 }
 void core::cuMemCreate(CreatedHandle* handle, size_t bytes, const AllocationProperties* p,
                        unsigned long long flags) {

@@ -15,7 +15,6 @@ namespace coalesce::cudart {
 
 namespace {
 
-constexpr uint64_t object_alignment = 256;
 constexpr size_t max_freed = 100'000;
 
 std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte" : " bytes"); }
@@ -50,7 +49,7 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
     if (call_waits()) runtime().order.separate();
     Allocation a;
     const bool object = kind == Kind::object;
-    a.address = object ? next_object_ : next_;
+    a.address = place(object ? objects_ : arena_, bytes, 1);
     a.bytes = bytes;
     a.kind = kind;
     a.flags = flags;
@@ -59,12 +58,6 @@ Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
     a.caller = caller();
     a.owner = runtime().contexts.owner();
     a.name = std::string(called()) + " number " + std::to_string(a.number);
-    if (object)
-        next_object_ += round_up(bytes, object_alignment);
-    else
-        next_ = round_up(next_ + bytes + sim::guard_gap, sim::guard_gap);
-    if (next_ > arena_base + arena_bytes || next_object_ > sim::objects_end)
-        throw Failure{cudaErrorMemoryAllocation};
     auto* const own = reinterpret_cast<void*>(a.address);
     a.host = static_cast<std::byte*>(map(a.readable_by_host() ? own : nullptr,
                                          std::max<uint64_t>(bytes, 1), PROT_READ | PROT_WRITE));
@@ -142,10 +135,14 @@ void Memory::release(uint64_t address) {
     else
         munmap(a.host, round_up(std::max<uint64_t>(a.bytes, 1), page));
     used_ -= a.bytes;
-    freed_[address] = {a.bytes, a.name, a.described()};
-    if (freed_.size() > max_freed) freed_.erase(freed_.begin());
+    keep_freed(address, {a.bytes, a.name, a.described()});
     allocations_.erase(entry);
     changed();
+}
+
+void Memory::keep_freed(uint64_t address, Freed freed) {
+    freed_[address] = std::move(freed);
+    if (freed_.size() > max_freed) freed_.erase(freed_.begin());
 }
 
 void Memory::free_all(Context owner) {
@@ -155,11 +152,18 @@ void Memory::free_all(Context owner) {
     for (const uint64_t address : own) release(address);
 }
 
+uint64_t Memory::place(sim::AddressRange& range, uint64_t bytes, uint64_t alignment) {
+    const auto address = range.take(bytes, freed_, alignment);
+    if (!address) throw Failure{cudaErrorMemoryAllocation};
+    return *address;
+}
+
 uint64_t Memory::reserve(uint64_t bytes, uint64_t alignment) {
-    const uint64_t start = round_up(next_, alignment);
-    if (bytes > arena_base + arena_bytes - start) throw Failure{cudaErrorMemoryAllocation};
-    next_ = round_up(start + bytes + sim::guard_gap, sim::guard_gap);
-    return start;
+    return place(arena_, bytes, alignment);
+}
+
+void Memory::end_reservation(uint64_t address, uint64_t bytes) {
+    keep_freed(address, {bytes, "addresses", "the addresses of cuMemAddressReserve()"});
 }
 
 Allocation* Memory::find(uint64_t address) {
@@ -222,7 +226,7 @@ void Memory::copy_defined(const View& to, const View& from, uint64_t bytes) {
 }
 
 void Memory::after_module(uint64_t end) {
-    next_ = std::max(next_, round_up(end + sim::guard_gap, sim::guard_gap));
+    arena_.next = std::max(arena_.next, round_up(end + arena_.gap, arena_.unit));
 }
 
 sim::AddressSpace& Memory::address_space(const Names& names) {

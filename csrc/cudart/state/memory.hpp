@@ -6,9 +6,8 @@
 // elsewhere, where the simulator accesses them. So the host can store device pointers and compute
 // with them. But if the host reads or writes through a device pointer, the program stops with a
 // message (signals.cpp). Pinned and managed memory is mapped at its address, so that host and
-// kernels can use it. Addresses are not reused, so that the use of a pointer after cudaFree() is
-// detected. The handles of texture and surface objects are addresses in another range, which the
-// host never reads.
+// kernels can use it. The handles of texture and surface objects are addresses in another range,
+// which the host never reads.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +20,7 @@
 
 #include "cudart/abi/abi.hpp"
 #include "cudart/state/contexts.hpp"
+#include "sim/memory/address_range.hpp"
 #include "sim/memory/address_space.hpp"
 
 namespace coalesce::cudart {
@@ -113,9 +113,10 @@ class Memory {
     void give_back(uint64_t bytes) { used_ -= bytes; }
     // Returns the start of a range of addresses that no allocation will get.
     [[nodiscard]] uint64_t reserve(uint64_t bytes, uint64_t alignment);
+    void end_reservation(uint64_t address, uint64_t bytes);
 
     // The variables of the next module start at the address that next_module() returns.
-    [[nodiscard]] uint64_t next_module() const { return next_; }
+    [[nodiscard]] uint64_t next_module() const { return arena_.next; }
     void after_module(uint64_t end);
 
     // Returns all allocations as buffers of a launch. `names` maps the address of an allocation to
@@ -145,6 +146,10 @@ class Memory {
     };
 
     void check_room(uint64_t bytes) const;
+    // Returns addresses for an allocation. Throws Failure{cudaErrorMemoryAllocation} if there are
+    // none.
+    [[nodiscard]] uint64_t place(sim::AddressRange& range, uint64_t bytes, uint64_t alignment);
+    void keep_freed(uint64_t address, Freed freed);
     // Returns the freed memory that contained this address, or freed_.end().
     [[nodiscard]] std::map<uint64_t, Freed>::const_iterator freed_range(uint64_t address) const;
 
@@ -153,7 +158,8 @@ class Memory {
     sim::AddressSpace space_;
     Names names_;
     bool stale_ = true, checked_ = false;
-    uint64_t next_ = arena_base, next_object_ = sim::objects_base;
+    sim::AddressRange arena_{arena_base, arena_base + arena_bytes, sim::guard_gap, sim::guard_gap};
+    sim::AddressRange objects_{sim::objects_base, sim::objects_end, 256, 0};
     uint64_t used_ = 0, count_ = 0, changes_ = 0;
 };
 

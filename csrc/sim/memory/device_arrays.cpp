@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "sim/memory/address_range.hpp"
 
 namespace coalesce::sim {
 
@@ -17,10 +18,9 @@ constexpr size_t max_freed = 10'000;
 
 struct DeviceArrays {
     std::mutex mutex;
-    uint64_t next = device_array_base;
+    AddressRange addresses{device_array_base, device_array_end, guard_gap, guard_gap};
     std::map<uint64_t, std::weak_ptr<DeviceArray>> live;
-    // The freed arrays, sorted by address. Addresses are not reused, so this is also the order in
-    // which the arrays were allocated.
+    // The freed arrays, sorted by address.
     std::map<uint64_t, Buffer> freed;
 
     // The object is never destroyed, because Python may keep arrays until the process ends.
@@ -57,8 +57,13 @@ DeviceArray::DeviceArray(std::vector<int64_t> shape, uint32_t item_bytes, std::s
     std::memset(buffer_.host, 0xff, bytes);
     DeviceArrays& registry = DeviceArrays::get();
     const std::lock_guard lock(registry.mutex);
-    buffer_.address = address ? address : registry.next;
-    if (!address) registry.next = (registry.next + bytes + 2 * guard_gap - 1) & ~(guard_gap - 1);
+    const auto place = address ? address : registry.addresses.take(bytes, registry.freed);
+    if (!place) {
+        std::free(std::exchange(buffer_.host, nullptr));
+        throw LaunchError("cannot allocate a device array of " + std::to_string(bytes >> 20) +
+                          " MiB: all addresses of simulated devices are in use");
+    }
+    buffer_.address = *place;
 }
 
 DeviceArray::~DeviceArray() {

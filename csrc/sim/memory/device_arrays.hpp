@@ -3,9 +3,8 @@
 // METHOD
 // If a launch gets an array of the host (a NumPy array), the array has a device address during this
 // launch only. A device array is allocated once, as with cudaMalloc, and keeps its address while it
-// lives. So a pointer that a kernel stores is valid in the next kernel, too. Addresses are not
-// reused, so the use of a pointer to a freed array is detected. The address and description of
-// freed arrays are kept for messages.
+// lives. So a pointer that a kernel stores is valid in the next kernel, too. The address and
+// description of freed arrays are kept for messages.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +18,7 @@
 namespace coalesce::sim {
 
 inline constexpr uint64_t device_array_base = 0x7000'0000'0000;
+inline constexpr uint64_t device_array_end = grid_workspace;
 
 // A device array. The destructor frees its memory.
 class DeviceArray {

@@ -395,6 +395,16 @@ def test_streams_events_copies_and_fills(program: Program) -> None:
     OK(cuMemUnmap(memory, 3 * unit));
     OK(cuMemAddressFree(memory, 3 * unit));
     SHOW(cuMemcpyDtoH(&first, memory, 4));
+    for (int i = 0; i < 20; ++i) {  // more than all simulated addresses
+        OK(cuMemAddressReserve(&memory, size_t(1) << 40, 0, 0, 0));
+        OK(cuMemAddressFree(memory, size_t(1) << 40));
+    }
+    for (int i = 0; i < 20; ++i) {
+        CUdeviceptr other;
+        OK(cuMemAlloc(&memory, 4096)); OK(cuMemAlloc(&other, 1 << 20));
+        if (memory == other) puts("two allocations have one address");
+        OK(cuMemFree(memory)); OK(cuMemFree(other));
+    }
     """,
     file=HOST,
 )
