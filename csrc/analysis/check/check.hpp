@@ -132,6 +132,8 @@ class CheckObserver {
     void stopped(const LaunchError& error, FindingKind kind);
     // The first reason for which the kernel stops in a run without checks.
     [[nodiscard]] std::optional<Fault> first_fault() const { return first_fault_; }
+    // The address that this fault called (KernelFault::handle).
+    [[nodiscard]] uint64_t called() const { return called_; }
 
     [[nodiscard]] Findings& findings() { return findings_; }
     [[nodiscard]] Touched touched() const { return global_.touched(); }
@@ -310,6 +312,7 @@ class CheckObserver {
     std::set<std::pair<uint32_t, uint32_t>> member_lines_;  // see follows_from_member()
     uint64_t faults_ = 0;
     std::optional<Fault> first_fault_;
+    uint64_t called_ = 0;
     bool has_barriers_ = false;
     // More must be known about a write to shared memory than that it was before a barrier.
     bool needs_writes_ = false;
@@ -327,6 +330,7 @@ struct Checked {
     uint64_t left_out = 0;  // findings beyond the maximum number of groups
     // The first reason for which the kernel stops in a run without checks.
     std::optional<Fault> fault = {};
+    uint64_t called = 0;  // the address, if the fault is Fault::no_function
     Touched touched = {};
 };
 [[nodiscard]] Checked run_checked(const sim::Program& program, sim::GridRun launch,

@@ -20,7 +20,7 @@ Checked run_checked(const sim::Program& program, sim::GridRun launch, sim::Addre
         observer.stopped(e, FindingKind::stopped);
     }
     Checked checked{observer.findings().finish(), observer.findings().left_out(),
-                    observer.first_fault(),
+                    observer.first_fault(), observer.called(),
                     settings.wants_touched ? observer.touched() : Touched{}};
     for (Finding& note : observer.notes().finish()) checked.findings.push_back(std::move(note));
     return checked;

@@ -410,7 +410,10 @@ void CheckObserver::stopped(const LaunchError& error, FindingKind kind) {
     f.count = 1;
     std::tie(f.title, f.details) = split(error.what());
     if (const auto* const fault = dynamic_cast<const KernelFault*>(&error)) {
-        if (!first_fault_) first_fault_ = fault->fault;
+        if (!first_fault_) {
+            first_fault_ = fault->fault;
+            called_ = fault->handle;
+        }
         f.address = fault->handle;
     }
     findings_.add(std::move(f));

@@ -355,7 +355,8 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
                 f.details.push_back(std::move(line));
         }
         rt.report.add(*w.function, *result.checked, program);
-        if (result.checked->fault) rt.fault = error_of(*result.checked->fault);
+        if (result.checked->fault)
+            rt.fault = error_of(*result.checked->fault, result.checked->called);
         touched = std::move(result.checked->touched);
         for (const FilledArgument& a : filled) {
             const auto reads = [&](const auto& range) {

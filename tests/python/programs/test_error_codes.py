@@ -87,6 +87,7 @@ __global__ void assert_order(const int *a) { if (a[threadIdx.x] == 0) __trap(); 
 __global__ void asserts(int *o, int n) { assert(threadIdx.x < n); o[threadIdx.x] = 1; }
 __global__ void unaligned(char *p) { *(int *)(p + 2) = 1; }
 __global__ void near(const int *p, int *o) { *o = p[64]; }
+__global__ void calls(unsigned long long at) { ((void (*)())at)(); }
 """
 
 
@@ -96,12 +97,15 @@ __global__ void near(const int *p, int *o) { *o = p[64]; }
     char *d;
     OK(cudaMalloc(&d, 256)); OK(cudaMemset(d, 0, 256));
     near<<<1, 1>>>((int *)d, (int *)d + 1); NAME(cudaDeviceSynchronize());
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 7; ++k) {
         OK(cudaMalloc(&d, 256)); OK(cudaMemset(d, 0, 256));
         if (k == 0) plain<<<1, 32>>>((float *)d, 32);
         if (k == 1) assert_order<<<1, 32>>>((int *)d);
         if (k == 2) asserts<<<1, 64>>>((int *)d, 40);
         if (k == 3) unaligned<<<1, 1>>>(d);
+        if (k == 4) calls<<<1, 1>>>(3);
+        if (k == 5) calls<<<1, 1>>>(1ull << 44);
+        if (k == 6) calls<<<1, 1>>>(~0ull << 4);
         NAME(cudaDeviceSynchronize()); OK(cudaDeviceReset());
     }
     """,
@@ -117,6 +121,9 @@ def test_the_code_of_a_fault_does_not_depend_on_texts_or_checks(
         "cudaErrorLaunchFailure",
         "cudaErrorAssert",
         "cudaErrorMisalignedAddress",
+        "cudaErrorInvalidPc",
+        "cudaErrorIllegalAddress",
+        "cudaErrorIllegalInstruction",
     ]
 
 
