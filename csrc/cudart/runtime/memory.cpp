@@ -1,5 +1,9 @@
 // Allocations: device, pinned, managed and pitched memory, and memory from pools.
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <string>
 
 #include "cudart/state/api.hpp"
 #include "cudart/state/runtime.hpp"
@@ -17,6 +21,20 @@ constexpr size_t pitch_unit = 512;
 void* allocated(size_t bytes, Kind kind, unsigned flags = 0) {
     if (bytes == 0) return nullptr;
     return reinterpret_cast<void*>(runtime().memory.allocate(bytes, kind, flags).address);
+}
+
+// Returns whether the program may read these addresses, and write to them if `writes` is true.
+bool is_mapped(uint64_t first, uint64_t end, bool writes) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; first < end && std::getline(maps, line);) {
+        uint64_t from = 0, to = 0;
+        char allowed[5] = {};  // such as "rw-p"
+        std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &from, &to, allowed);
+        if (to <= first) continue;
+        if (from > first || allowed[0] != 'r' || (writes && allowed[1] != 'w')) return false;
+        first = to;
+    }
+    return first >= end;
 }
 
 void free_device(void* pointer) {
@@ -54,26 +72,38 @@ void core::cudaFreeHost(void* pointer) {
 
 void core::cudaHostRegister(void* pointer, size_t bytes, unsigned flags) {
     constexpr unsigned all_flags = 15;  // portable, mapped, I/O memory, read-only
+    constexpr unsigned read_only = 8;
     require(pointer && bytes && flags <= all_flags, cudaErrorInvalidValue);
     Memory& memory = runtime().memory;
-    require(!memory.find(pointer), cudaErrorHostMemoryAlreadyRegistered);
-    Allocation a;
-    a.address = reinterpret_cast<uint64_t>(pointer);
-    a.bytes = bytes;
-    a.host = static_cast<std::byte*>(pointer);
-    a.kind = Kind::registered;
-    a.flags = flags;
-    a.function = "cudaHostRegister";
-    a.name = "memory of cudaHostRegister";
-    a.caller = caller();
-    memory.add(std::move(a));
+    const auto first = reinterpret_cast<uint64_t>(pointer);
+    require(bytes <= UINT64_MAX - first, cudaErrorInvalidValue);
+    const auto next = memory.all().lower_bound(first);
+    const Allocation* a = memory.find(first);
+    if (!a && next != memory.all().end() && next->first < first + bytes) a = &next->second;
+    require(!a || a->kind != Kind::registered, cudaErrorHostMemoryAlreadyRegistered);
+    require(!a, cudaErrorInvalidValue, "the memory was allocated with CUDA");
+    require(is_mapped(first, first + bytes, !(flags & read_only)), cudaErrorInvalidValue,
+            "a part of the range is not memory of the program, or the program may not write to it "
+            "(then add cudaHostRegisterReadOnly)");
+    Allocation made;
+    made.address = first;
+    made.bytes = bytes;
+    made.host = static_cast<std::byte*>(pointer);
+    made.kind = Kind::registered;
+    made.writable = !(flags & read_only);
+    made.flags = flags;
+    made.function = "cudaHostRegister";
+    made.name = "memory of cudaHostRegister";
+    made.caller = caller();
+    memory.add(std::move(made));
 }
 
 void core::cudaHostUnregister(void* pointer) {
     Memory& memory = runtime().memory;
     const Allocation* const a = memory.find(pointer);
-    require(a && a->kind == Kind::registered && a->host == pointer,
-            cudaErrorHostMemoryNotRegistered);
+    require(pointer && (!a || (a->kind == Kind::registered && a->host == pointer)),
+            cudaErrorInvalidValue);
+    require(a, cudaErrorHostMemoryNotRegistered);
     memory.remove(a->address);
 }
 

@@ -199,7 +199,7 @@ Memory::View place_of(const SetWork& s) {
 
 void set(const SetWork& s, StreamRecord& stream) {
     const Memory::View place = place_of(s);
-    if (s.width == 0) return;
+    if (s.width == 0 || s.height == 0) return;
     if (s.element == 1) place.allocation->filled = {std::byte(s.value), caller()};
     for (size_t y = 0; y < s.height; ++y) {
         Memory::View row = place;

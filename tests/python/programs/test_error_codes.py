@@ -459,3 +459,44 @@ def test_every_gpu_has_the_limits_of_its_compute_capability(program: Program, gp
         "0 0 0 0 0 0 " + "0 " * 11,
         "1 " * 17,
     ], done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--check",)])
+@pytest.mark.program(
+    r"""
+    #define P(call) printf("%d ", int(call)); cudaGetLastError()
+    char *d, *pinned, *managed, *h = (char *)aligned_alloc(4096, 1 << 16);
+    OK(cudaMalloc(&d, 1 << 16)); OK(cudaMallocHost(&pinned, 4096));
+    OK(cudaMallocManaged(&managed, 4096));
+    P(cudaHostRegister(h + 4096, 4096, 0)); P(cudaHostRegister(h, 8192, 0));
+    P(cudaHostRegister(h + 8192, 4096, 0)); P(cudaHostRegister(h + 4104, 16, 0));
+    set<<<1, 1>>>((int *)(h + 4096), 5); P(cudaDeviceSynchronize());
+    P(cudaHostUnregister(h + 4100)); P(cudaHostUnregister(h + 4096));
+    P(cudaHostUnregister(h)); P(cudaHostUnregister(h + 8192));
+    P(cudaHostRegister(h + 5, 100, 0)); P(cudaHostRegister(h + 300, 100, 0));
+    puts("");
+    for (char *p : {d, pinned, managed, (char *)nullptr}) {
+        P(cudaHostRegister(p, 64, 0)); P(cudaHostUnregister(p));
+    }
+    P(cudaHostRegister((void *)0x10000, 64, 0)); P(cudaHostRegister((void *)printf, 64, 0));
+    P(cudaHostRegister(h, 0, 0)); P(cudaHostRegister(h, ~size_t(0), 0));
+    puts("");
+    char *m = (char *)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(m + 4096, 4096);
+    P(cudaHostRegister(m, 8192, 0)); P(cudaHostRegister(m, 4096, 0));
+    char *r = (char *)mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    P(cudaHostRegister(r, 4096, 0)); P(cudaHostRegister(r, 4096, cudaHostRegisterReadOnly));
+    twice<<<1, 32>>>((int *)r, (int *)d); P(cudaDeviceSynchronize());
+    P(cudaMemset2D(d, 16, 0, 4, 0)); P(cudaMemset2DAsync(d, 16, 0, 4, 0, 0));
+    P(cudaMemset2D(0, 16, 0, 4, 0)); P(cudaMemset2D(d, 16, 0, 0, 4));
+    set<<<1, 1>>>((int *)r, 0); P(cudaDeviceSynchronize());
+    """,
+    "#include <sys/mman.h>\n",
+)
+def test_registered_memory_and_empty_fills(program: Program, words: tuple[str, ...]) -> None:
+    # These are the codes of an H200.
+    assert program.run(*words).stdout.splitlines() == [
+        "0 712 0 712 0 1 0 713 0 0 0 ",
+        "1 1 1 1 1 1 1 1 1 1 1 1 ",
+        "1 0 1 0 0 0 0 0 0 700 ",
+    ]
