@@ -40,8 +40,7 @@ from coalesce import draw, lessons
 # Each of these variables has the components x, y and z.
 #
 # The kernel below adds 10 to each element of an array. It has no loop: each thread changes one element. (`extern "C"`
-# keeps the name `add_ten` in the compiled code. Without it, a C++ compiler adds the types of the parameters to the name.
-# `coalesce` finds a kernel in both cases. The exercises leave `extern "C"` out.)
+# keeps the name `add_ten` in the compiled code. You may leave it out.)
 
 # %%
 add_ten = coalesce.Kernel(
@@ -96,9 +95,8 @@ lessons.predict(
 # - The counts are within the limits that the exercise lists. (This lesson explains requests, and lesson 1 explains
 #   sectors and the word *coalesced*. A kernel in which thread `i` computes element `i` meets these limits.)
 #
-# If something is wrong, the last line of the message contains a Python call that shows a hint. Copy this call into a
-# cell and run it. If the check fails again, the message contains the call for a stronger hint. After the last hint, the
-# message contains the call for a solution.
+# If something is wrong, the last line of the message is a Python call that shows a hint. Copy it into a cell and run it.
+# Each failed check offers a stronger hint, and at the end a solution.
 
 # %% tags=["exercise"]
 lessons.exercise("add_arrays")

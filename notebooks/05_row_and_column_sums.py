@@ -426,6 +426,7 @@ lessons.predict(
 # | warp of 32 | wavefront, of 64 lanes on CDNA (MI200, MI300), of 32 or 64 on RDNA |
 # | shared memory, up to 227 KiB per block (H100, H200) | LDS, local data share, up to 64 KiB per block (MI200, MI300) |
 # | multiprocessor (SM) | compute unit (CU) |
+# | shared memory has 32 banks of 4 bytes | LDS has 32 banks of 4 bytes (MI200, MI300) |
 # | line of 128 bytes in 4 sectors | lines of 64 bytes in the L1 of MI200, of 128 bytes in the L1 of MI300 and in L2 |
 #
 # Be careful with the word *wavefront*. For AMD, a wavefront is what CUDA calls a warp. In Nsight Compute, it is the work

@@ -26,8 +26,8 @@ _SAME_WORK = (
     "and does its step count the threads of all blocks?"
 )
 _SAME_POINT = (
-    "Two threads write the same element. Each point needs one thread for x and one for y: which "
-    "numbers do these two threads have?"
+    "Two threads write the same element. Each block has 128 points of its own, and each point "
+    "needs one thread for x and one for y: which points have these two threads?"
 )
 _TILE_READ = (
     "A thread reads what another one has stored. What makes it wait until that store has happened?"
@@ -183,6 +183,7 @@ FINDINGS: dict[str, dict[str, str]] = {
         "race": "Several threads count in the same element. Is each increment atomic, and do all "
         "threads wait between setting to 0, counting and adding?",
         "writes": "Several threads count in the same element. Is each increment atomic?",
+        "out_of_bounds of values": _EDGE,
         "out_of_bounds": "There are 64 bins and 256 threads. Which threads may access a bin by "
         "their own number?",
     },

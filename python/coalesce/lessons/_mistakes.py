@@ -556,6 +556,10 @@ def _histogram(arguments: Sequence[Any], _: Array) -> Mistakes:
         np.bincount(values[places < 8], minlength=64),
     )
     yield (
+        "All blocks count the same elements. With which i does each block begin?",
+        8 * np.bincount(values[places % 8 == 0], minlength=64),
+    )
+    yield (
         "Several blocks count the same elements. By how much must i grow if 8 blocks share them?",
         np.bincount(values, np.minimum(places + 1, 8), 64),
     )
