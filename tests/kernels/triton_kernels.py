@@ -48,3 +48,18 @@ def wrong_sum(x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.sum(tl.load(x + i, mask=i < n, other=0.0), axis=0)
     tl.store(out, tl.load(out) + total)
+
+
+@triton.jit
+def double_described(x, y, B: tl.constexpr):
+    at = [tl.program_id(0) * B, tl.program_id(1) * B]
+    y.store(at, 2 * x.load(at))
+
+
+@triton.jit
+def double_parts(table, sizes, BLOCK: tl.constexpr):
+    part = tl.program_id(0)
+    x = tl.load(table + part).to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, BLOCK)
+    mask = i < tl.load(sizes + part)
+    tl.store(x + i, 2 * tl.load(x + i, mask=mask), mask=mask)

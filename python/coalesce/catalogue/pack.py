@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from coalesce import catalogue
-from coalesce._core import ops
+from coalesce._core import ops, sim
 from coalesce.catalogue.best import shared_tiles
 from coalesce.catalogue.operands import Operand, as_bits, is_bfloat16
 from coalesce.catalogue.run import ELEMENTS, Run, as_elements, overlap
@@ -77,8 +77,8 @@ def _maps(kernel: str, layouts: dict[str, tuple[tuple[int, ...], int]]) -> dict[
     for name, (element, box) in _BOXES[kernel].items():
         (rows, cols), pitch = layouts[name]
         item = {"bfloat16": 2, "float64": 8}.get(element, 4)
-        swizzled = box[1] * item == 128
-        maps[f"{name}_map"] = TensorMap(name, element, (rows, cols), pitch * item, box, swizzled)
+        swizzle = sim.SWIZZLE_128 if box[1] * item == 128 else 0
+        maps[f"{name}_map"] = TensorMap(name, element, (rows, cols), (pitch * item,), box, swizzle)
     return maps
 
 

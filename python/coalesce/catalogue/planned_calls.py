@@ -286,16 +286,7 @@ class _Planner:
             if isinstance(value, TensorMap):
                 matrix = by_name[value.of]
                 assert isinstance(matrix, GpuArray)
-                arguments.append(
-                    (
-                        self._place(matrix),
-                        value.element,
-                        value.shape,
-                        value.row_bytes,
-                        value.box,
-                        value.swizzled,
-                    )
-                )
+                arguments.append((self._place(matrix), *value.of_matrix))
             elif isinstance(value, GpuArray):
                 arguments.append(self._place(value))
             else:

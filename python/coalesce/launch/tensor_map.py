@@ -1,6 +1,6 @@
-"""Arguments that are tensor maps. A tensor map describes a matrix to the GPU's copy unit (TMA).
+"""Arguments that are tensor maps. A tensor map describes an array to the GPU's copy unit (TMA).
 
-The kernel has a parameter for the tensor map, and another parameter for the matrix itself.
+The launch has an argument for the tensor map, and another argument for the array itself.
 """
 
 from __future__ import annotations
@@ -14,47 +14,62 @@ BYTES = 128  # the size of a tensor map
 
 @dataclass(frozen=True)
 class TensorMap:
-    """The description of a row-major matrix. A launch makes a tensor map from it.
+    """The description of a row-major array. A launch makes a tensor map from it.
 
     Attributes
     ----------
     of : str
-        The name of the kernel's parameter that gets the matrix. The matrix must begin at a multiple
+        The name of the kernel's parameter that gets the array. The array must begin at a multiple
         of 16 bytes.
     element : str
-        The element type: ``"bfloat16"``, ``"float32"``, ``"float64"`` or ``"tfloat32"``. With
-        ``"tfloat32"``, the elements in memory are float32, and the copy rounds them to TF32.
+        The element type, such as ``"bfloat16"`` or ``"float32"``. With ``"tfloat32"``, the elements
+        in memory are float32, and the copy rounds them to TF32.
     shape : tuple of int
-        The number of rows and of columns. Outside the matrix, a copy reads zeros.
-    row_bytes : int
-        The distance between the starts of two rows in bytes, a multiple of 16.
+        The extents of the array. Outside the array, a copy reads zeros.
+    strides : tuple of int
+        The strides in bytes, multiples of 16, of all dimensions but the last one. The elements of
+        the last dimension are adjacent.
     box : tuple of int
-        The number of rows and of columns that one copy reads.
-    swizzled : bool
-        Whether the copy reorders the 16-byte parts of each 128-byte row, as CUDA's mode
-        ``CU_TENSOR_MAP_SWIZZLE_128B`` does. The order depends on the row.
+        The extents of the part that one copy reads.
+    swizzle : int
+        The order of the 16-byte parts of each row in shared memory, as CUDA's
+        ``CUtensorMapSwizzle``: 3 for ``CU_TENSOR_MAP_SWIZZLE_128B``, 0 for the order in the array.
+    nan : bool
+        Whether a copy reads NaN outside the array, instead of zero.
     """
 
     of: str
     element: str
-    shape: tuple[int, int]
-    row_bytes: int
-    box: tuple[int, int]
-    swizzled: bool = True
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = sim.SWIZZLE_128
+    nan: bool = False
 
     def simulated(self) -> bytes:
         """Return the tensor map in the simulator's format, for an array at address 0.
 
         The simulator later adds the address of the array.
         """
-        rows, cols = self.shape
-        swizzle = sim.SWIZZLE_128 if self.swizzled else 0
+        steps = [1] * len(self.shape)
         return sim.tensor_map(
-            0, self.element, [cols, rows], [self.row_bytes], self.box[::-1], [1, 1], swizzle
+            0,
+            self.element,
+            self.shape[::-1],
+            self.strides[::-1],
+            self.box[::-1],
+            steps,
+            self.swizzle,
+            self.nan,
         )
 
+    @property
+    def of_matrix(self) -> tuple[str, tuple[int, int], int, tuple[int, int], bool]:
+        """What a GPU's driver needs for a matrix: element, shape, bytes of a row, box, swizzled."""
+        (rows, cols), (row_bytes,), (height, width) = self.shape, self.strides, self.box
+        swizzled = self.swizzle == sim.SWIZZLE_128
+        return self.element, (rows, cols), row_bytes, (height, width), swizzled
+
     def encoded(self, address: int) -> bytes:
-        """Return the bytes of the tensor map. `address` is the address of the matrix on a GPU."""
-        return cuda.tensor_map(
-            address, self.element, self.shape, self.row_bytes, self.box, self.swizzled
-        )
+        """Return the bytes of the tensor map of a matrix. `address` is its address on a GPU."""
+        return cuda.tensor_map(address, *self.of_matrix)

@@ -86,7 +86,7 @@ def simulate(kernel: Any) -> Simulated:
 
 
 def _tensor(value: Any) -> Any:
-    from coalesce.triton.driver import HostTensor
+    from coalesce.triton.arguments import HostTensor
 
     return HostTensor(value) if isinstance(value, np.ndarray) else value
 

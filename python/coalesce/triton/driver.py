@@ -1,20 +1,17 @@
 """A driver of Triton whose GPU is simulated.
 
-Triton asks its driver for the architecture to compile for, and passes it each launch. The arguments
-are arrays of the host: NumPy arrays (`HostTensor`), or tensors of PyTorch on the CPU.
+Triton asks its driver for the architecture to compile for, and passes it each launch.
 """
 
 from __future__ import annotations
 
-import ctypes
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.runtime.cache import get_cache_manager
@@ -23,36 +20,13 @@ from coalesce import launched
 from coalesce._core import model
 from coalesce.arrays.devices import Device
 from coalesce.compile import nvrtc
+from coalesce.compile.binaries import cubin
 from coalesce.cxx import signature
-from coalesce.cxx.signature import Parameter, Signature
-from coalesce.launch.arguments import Argument, HostArray
+from coalesce.cxx.signature import Signature
 from coalesce.launch.kernel import CompiledKernel
 from coalesce.launch.launch import Launch
 from coalesce.launch.module import CompiledModule
-
-# NumPy's types of Triton's types of scalars.
-_SCALARS = {"i1": "?", "u1": "?", "fp16": "f2", "fp32": "f4", "fp64": "f8"} | {
-    f"{sign}{8 * size}": f"{sign}{size}" for sign in "iu" for size in (1, 2, 4, 8)
-}
-
-
-class HostTensor:
-    """A NumPy array with the attributes of a tensor of PyTorch that Triton uses."""
-
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self.array, self.dtype, self.shape = array, array.dtype, array.shape
-
-    def data_ptr(self) -> int:
-        """Return the address of the first element."""
-        return int(self.array.ctypes.data)
-
-    def element_size(self) -> int:
-        """Return the size of an element in bytes."""
-        return int(self.array.itemsize)
-
-    def stride(self) -> tuple[int, ...]:
-        """Return the strides in elements."""
-        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+from coalesce.triton.arguments import Arguments, fill_descriptor, refuse_descriptor
 
 
 class SimulatedDriver(DriverBase):  # type: ignore[misc]
@@ -64,12 +38,18 @@ class SimulatedDriver(DriverBase):  # type: ignore[misc]
         gpu = next(g for g in model.gpus() if g["name"] == device.name.partition(":")[2])
         properties = {
             "max_shared_mem": (gpu["shared_kb"] - 1) << 10,  # CUDA itself uses 1 KiB
+            "max_num_regs": 1 << 16,
+            "warpSize": 32,
             "multiprocessor_count": gpu["multiprocessors"],
+            "sm_clock_rate": int(gpu["clock_ghz"] * 1e6),  # in kHz
         }
         self.utils = SimpleNamespace(
-            load_binary=lambda _, binary, *__: (None, binary, 0, 0, 1024),
+            load_binary=_load,
             unload_module=lambda _: None,
             get_device_properties=lambda _: properties,
+            fill_tma_descriptor=fill_descriptor,  # up to Triton 3.5
+            fill_tma_descriptor_tiled=fill_descriptor,
+            fill_tma_descriptor_im2col=refuse_descriptor,
         )
 
     def launcher_cls(self, source: Any, metadata: Any) -> _Launcher:
@@ -127,6 +107,12 @@ class SimulatedDriver(DriverBase):  # type: ignore[misc]
         return benchmark
 
 
+def _load(name: str, machine: bytes, shared_bytes: int, device: int) -> tuple[Any, ...]:
+    """Return Triton's objects for a kernel, its registers, its spills, and its most threads."""
+    del shared_bytes, device
+    return None, machine, cubin.registers(machine, name), 0, 1024
+
+
 class _TritonModule(CompiledModule):
     """The PTX and the machine code that Triton compiled."""
 
@@ -154,12 +140,7 @@ class _Launcher:
         self._module = _TritonModule(ptx.read_text(), machine.read_bytes(), metadata.name)
         self._metadata, self._device = metadata, device
         self._types = dict(source.signature)
-        if any("tensordesc" in str(kind) for kind in self._types.values()):
-            raise NotImplementedError(
-                f"the kernel {metadata.name} has a tensor descriptor as an argument, which the "
-                "simulator does not support yet; pass the tensor, and make the descriptor in the "
-                "kernel"
-            )
+        self._descriptors = getattr(metadata, "tensordesc_meta", None) or ()
         entries = signature.ptx_entries(self._module.source)
         self._sizes = [parameter.bytes for parameter in entries[metadata.name]]
         threads = re.search(r"\.reqntid\s+(\d+)", self._module.source)
@@ -180,81 +161,21 @@ class _Launcher:
     ) -> None:
         del stream, function, packed
         metadata = self._metadata
-        bound: list[Argument] = []
-        parameters: list[Parameter] = []
+        blocks = x * y * z * metadata.num_ctas
+        made = Arguments(self._sizes, iter(self._descriptors), self._device.name)
         for (name, kind), value in zip(self._types.items(), arguments, strict=True):
-            for part, type_, item in _flat(name, kind, value):
-                made = _argument(part, type_, item)
-                role = "pointer" if isinstance(made, HostArray) else "scalar"
-                size = self._sizes[len(bound)]
-                parameters.append(Parameter(part, role, size, spelled=type_))  # type: ignore[arg-type]
-                bound.append(made.ljust(size, b"\0") if isinstance(made, bytes) else made)
-        grid = x * metadata.num_ctas, y, z
+            made.add(name, kind, value)
         scratch = "global_scratch", "profile_scratch"
-        for name, size in zip(scratch, self._sizes[len(bound) :], strict=False):
-            amount = getattr(metadata, f"{name}_size", 0) * x * y * z * metadata.num_ctas
-            array = np.zeros(amount, np.uint8)
-            bound.append(HostArray(name, array, array, True) if amount else bytes(size))
-            parameters.append(Parameter(name, "pointer", size))
-        known = Signature(metadata.name, metadata.name, tuple(parameters))
+        for name, _ in zip(scratch, self._sizes[len(made.values) :], strict=False):
+            made.add_memory(name, getattr(metadata, f"{name}_size", 0) * blocks)
+        made.finish()
+        known = Signature(metadata.name, metadata.name, tuple(made.parameters))
         kernel = CompiledKernel(self._module, known, self._device)
         cooperative = bool(metadata.launch_cooperative_grid)
+        grid = x * metadata.num_ctas, y, z
         launch = Launch.of(kernel, grid, self._threads, metadata.shared, cooperative)
         if enter is not None:
             enter(launch_metadata)
-        launched.run(replace(launch, arguments=bound))
+        launched.run(replace(launch, arguments=made.values))
         if leave is not None:
             leave(launch_metadata)
-
-
-def _flat(name: str, kind: Any, value: Any) -> Iterator[tuple[str, str, Any]]:
-    """Return (name, type, value) of each parameter of an argument. Constants are no parameters."""
-    if isinstance(kind, tuple | list):
-        for number, (item_kind, item) in enumerate(zip(kind, value, strict=True)):
-            yield from _flat(f"{name}[{number}]", item_kind, item)
-    elif kind != "constexpr":
-        yield name, kind, value
-
-
-def _argument(name: str, kind: str, value: Any) -> bytes | HostArray:
-    if kind.startswith("*"):
-        if value is None:
-            return bytes(8)
-        if isinstance(value, int):
-            return value.to_bytes(8, "little")
-        return _array(name, value)
-    if kind == "bf16":
-        half: bytes = np.float32(value).tobytes()[2:]  # the upper half of a float32
-        return half
-    packed: bytes = np.asarray(value).astype(_SCALARS[kind]).tobytes()
-    return packed
-
-
-def _array(name: str, value: Any) -> HostArray:
-    """Return the memory of a tensor, from its first to its last element."""
-    if not getattr(value, "is_cpu", True):
-        raise ValueError(
-            f"argument `{name}` is a tensor in the memory of a GPU; the simulator needs a tensor "
-            f"on the CPU: {name}.cpu()"
-        )
-    item, shape, strides = value.element_size(), tuple(value.shape), value.stride()
-    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
-    low, high = (sum(filter(sign, steps)) for sign in (lambda n: n < 0, lambda n: n > 0))
-    count = high - low + 1 if all(shape) else 0
-    memory = (ctypes.c_char * (count * item)).from_address(value.data_ptr() + low * item)
-    memory.owner = value  # keeps the memory alive
-    kind = str(value.dtype).rpartition(".")[2]
-    dtype = np.dtype(kind) if kind in np.sctypeDict else np.dtype(f"u{item}")
-    array = np.frombuffer(memory, dtype)
-    if count == np.prod(shape, dtype=np.int64) and _c_contiguous(shape, strides):
-        array = array.reshape(shape)
-    return HostArray(name, array, array, True, -low * item)
-
-
-def _c_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    expected = 1
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n != 1 and stride != expected:
-            return False
-        expected *= n
-    return True

@@ -15,6 +15,7 @@ import triton_kernels as kernels
 
 from coalesce.arrays import devices
 from coalesce.triton import checked, simulate
+from coalesce.triton.arguments import HostTensor
 
 pytestmark = [
     pytest.mark.usefixtures("on_simulator"),
@@ -130,3 +131,62 @@ def test_tensors_need_no_call_of_simulate() -> None:
     on_gpu.is_cpu = False
     with pytest.raises(ValueError, match=r"`x` is a tensor in the memory of a GPU.*x\.cpu\(\)"):
         kernels.add[(4,)](on_gpu, Tensor(X), Tensor(out), 1000, BLOCK=256)
+
+
+def test_descriptors_are_arguments(random: np.random.Generator) -> None:
+    """Outside of the array, a descriptor reads zeros."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    for dtype in (np.float32, np.float16, np.int32):
+        x = (100 * random.random((50, 72))).astype(dtype)
+        expected = np.zeros((64, 64), dtype)
+        expected[:50] = 2 * x[:, 8:]
+        y = np.ones((64, 64), dtype)
+        described = (TensorDescriptor.from_tensor(HostTensor(a), [32, 32]) for a in (x[:, 8:], y))
+        simulate(kernels.double_described)[(2, 2)](*described, B=32)
+        np.testing.assert_array_equal(y, expected)
+    narrow = HostTensor(np.ones((64, 16), np.float32))
+    described = [TensorDescriptor(narrow, [64, 64], [16, 1], [32, 32]) for _ in "ab"]
+    with pytest.raises(coalesce.MemoryFault, match=r"x\.base"):
+        simulate(kernels.double_described)[(2, 2)](*described, B=32)
+
+
+def test_properties_of_the_gpu_and_of_a_kernel() -> None:
+    properties = triton.runtime.driver.active.utils.get_device_properties(0)
+    assert (properties["multiprocessor_count"], properties["max_num_regs"]) == (132, 65536)
+    made = kernels.add.warmup(*[HostTensor(X)] * 3, 1000, BLOCK=256, grid=(1,))
+    made._init_handles()
+    assert 0 < made.n_regs < 256
+
+
+class TestTensorsOfTorch:
+    """Tensors of PyTorch, if it is installed."""
+
+    @pytest.fixture
+    def torch(self) -> Any:
+        return pytest.importorskip("torch")
+
+    @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "int64", "uint8"])
+    def test_types(self, torch: Any, name: str) -> None:
+        x = torch.arange(100).to(getattr(torch, name))
+        out = torch.empty_like(x)
+        kernels.add[(1,)](x, x, out, 100, BLOCK=128)
+        assert torch.equal(out, x + x)
+
+    def test_layouts_and_gradients(self, torch: Any) -> None:
+        base = torch.rand(60, 40, requires_grad=True)
+        for x in (base, base.t(), base[3:, ::2], base[0].expand(5, 40)):
+            out = torch.zeros(x.shape)
+            kernels.softmax[(x.shape[0],)](x, out, *x.stride(), x.shape[1], BLOCK=64)
+            assert torch.allclose(out, x.softmax(1), rtol=1e-5)
+        one, out = torch.tensor(3.0), torch.tensor(0.0)
+        kernels.wrong_sum[(1,)](one, out, 1, BLOCK=16)
+        assert out == 3
+
+    def test_tables_of_addresses(self, torch: Any) -> None:
+        parts = [torch.full((n,), float(n)) for n in (10, 300, 7)]
+        table = torch.tensor([p.data_ptr() for p in parts])
+        kernels.double_parts[(3,)](table, torch.tensor([10, 300, 7]), BLOCK=512)
+        assert [p.unique().tolist() for p in parts] == [[20.0], [600.0], [14.0]]
+        with pytest.raises(coalesce.MemoryFault, match=r"past the end of `table\[2\]`"):
+            kernels.double_parts[(3,)](table, torch.tensor([10, 300, 700]), BLOCK=1024)
