@@ -117,3 +117,47 @@ def line_of(mark: str) -> int:
     """Return the number of the line of this file that ends with a mark."""
     with open(__file__) as file:  # noqa: PTH123
         return next(n for n, line in enumerate(file, 1) if line.rstrip().endswith(f"# {mark}"))
+
+
+@cuda.jit(device=True)
+def fill_own_tile(tile, value):
+    inner = cuda.shared.array(32, float32)
+    inner[31 - cuda.threadIdx.x] = value
+    tile[cuda.threadIdx.x] = inner[cuda.threadIdx.x]
+
+
+@cuda.jit
+def own_tiles(x):
+    outer = cuda.shared.array(32, float32)
+    fill_own_tile(outer, x[cuda.threadIdx.x])
+    x[cuda.threadIdx.x] = outer[cuda.threadIdx.x]
+
+
+@cuda.jit(device=True)
+def one_more(value):
+    return value + 1
+
+
+@cuda.jit(debug=True, opt=False)
+def debugged(x):
+    i = cuda.threadIdx.x
+    x[i] = one_more(2 * x[i])
+
+
+@cuda.jit
+def copy(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = x[i]
+
+
+@cuda.jit
+def double_matrix(x):
+    i, j = cuda.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        x[i, j] *= 2
+
+
+@cuda.jit
+def double_scalar(x):
+    x[()] *= 2

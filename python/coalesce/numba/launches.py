@@ -126,7 +126,7 @@ def _array(
     if part.array is None:
         whole = found.bytes()
         return HostArray(part.name, whole, whole, True, start)
-    dtype, ndim = np.dtype(numpy_support.as_dtype(part.array.dtype)), part.array.ndim
+    dtype, ndim = _dtype(part.array.dtype), part.array.ndim
     shape, strides = (
         [int(getattr(n, "value", n)) for n in values[first : first + ndim]]
         for first in (number + 1, number + 1 + ndim)
@@ -144,6 +144,11 @@ def _array(
         ):
             array = array.reshape(shape)
     return HostArray(part.name, array, array, bool(part.array.mutable), start - low)
+
+
+def _dtype(kind: Any) -> np.dtype[Any]:
+    """Return NumPy's type of the elements of an array. NumPy has none for bfloat16."""
+    return np.dtype(np.uint16 if kind == types.bfloat16 else numpy_support.as_dtype(kind))
 
 
 def _bytes(value: Any, size: int) -> bytes:

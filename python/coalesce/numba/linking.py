@@ -29,7 +29,7 @@ _LINE = re.compile(
     r"^\s*\.(?:file|loc)\b[^\n]*$|^\s*\.section\b[^{]*\{.*?^\s*\}", re.MULTILINE | re.DOTALL
 )
 _EXTERNAL = re.compile(r"\.extern(\s+\.func\b[^;{]*?([\w$]+)\s*(?:\([^;{]*?\))?\s*;)", re.DOTALL)
-_DEFINED = re.compile(r"\.visible\s+\.func\b[^;{]*?([\w$]+)\s*\([^;{]*?\)\s*\{", re.DOTALL)
+_DEFINED = re.compile(r"\.(visible|weak)\s+\.func\b[^;{]*?([\w$]+)\s*\([^;{]*?\)\s*\{", re.DOTALL)
 
 
 class _Linker(driver._Linker):  # type: ignore[misc]
@@ -77,8 +77,9 @@ def joined(first: str, *others: str) -> str:
     if not others:
         return first
     text = "\n".join([first, *(_LINE.sub("", _HEADER.sub("", other)) for other in others)])
-    defined = set(_DEFINED.findall(text))
+    # With debug=True, Numba's compiler makes weak functions.
+    defined = {name: linkage for linkage, name in _DEFINED.findall(text)}
     # A function that is defined later in the text needs a declaration.
     return _EXTERNAL.sub(
-        lambda found: f".visible{found[1]}" if found[2] in defined else found[0], text
+        lambda found: f".{defined[found[2]]}{found[1]}" if found[2] in defined else found[0], text
     )

@@ -11,6 +11,7 @@ from coalesce.arrays.devices import Device
 from coalesce.compile import nvrtc
 from coalesce.compile.binaries import cubin
 from coalesce.launch.module import CompiledModule
+from coalesce.numba import shared_names
 from coalesce.numba.linking import linked_ptx
 
 
@@ -55,6 +56,8 @@ def module_of(compiled: Any) -> NumbaModule:
     """Return the module of a kernel that Numba compiled for arguments of certain types."""
     module: NumbaModule | None = getattr(compiled, "_coalesce_module", None)
     if module is None:
-        module = NumbaModule(*linked_ptx(compiled._codelibrary), compiled.entry_name)
+        ptx, architecture = linked_ptx(compiled._codelibrary)
+        ptx = shared_names.named(ptx, compiled._codelibrary)
+        module = NumbaModule(ptx, architecture, compiled.entry_name)
         compiled._coalesce_module = module
     return module

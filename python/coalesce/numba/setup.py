@@ -31,7 +31,7 @@ def _simulate(gpu: str) -> None:
     from numba.cuda import codegen, dispatcher
     from numba.cuda.cudadrv.driver import driver
 
-    from coalesce.numba import device_memory, images, launches, modules
+    from coalesce.numba import device_memory, images, launches, modules, shared_names, tensors
 
     if not driver.is_available:  # it was imported before, and found no driver then
         driver.__init__()
@@ -47,17 +47,25 @@ def _simulate(gpu: str) -> None:
     ) -> None:
         launches.launch(self, args, griddim, blockdim, stream, sharedmem, memory)
 
+    call = dispatcher.CUDADispatcher.call
+
+    def call_with_arrays(self: Any, args: Any, launch_config: Any) -> None:
+        with tensors.as_arrays(args) as arrays:
+            call(self, arrays, launch_config)
+
     add_overload = dispatcher.CUDADispatcher.add_overload
 
     def add_named_overload(self: Any, kernel: Any, argtypes: Any) -> None:
         kernel.py_func = self.py_func  # a kernel from Numba's cache has no function, and no names
         add_overload(self, kernel, argtypes)
 
+    dispatcher.CUDADispatcher.call = call_with_arrays
     dispatcher.CUDADispatcher.add_overload = add_named_overload
     dispatcher._Kernel.launch = launch
     dispatcher._Kernel.regs_per_thread = property(modules.registers)
     dispatcher.compile_cuda = _with_lines(dispatcher.compile_cuda)
     codegen.CUDACodeLibrary.get_cufunc = images.get_cufunc
+    shared_names.install()
 
 
 def _with_lines(compile_cuda: Callable[..., Any]) -> Callable[..., Any]:

@@ -117,3 +117,13 @@ def test_the_arguments_of_an_analysis_are_those_of_a_launch() -> None:
         kernels.saxpy.check(1, 64, 1, 2, 3, 4, 5)
     with pytest.raises(coalesce.LaunchError, match=r"`grid\.x` is 0"):
         kernels.saxpy.check(0, 64, 64, 1.0, zeros(64), zeros(64))
+
+
+def test_shared_arrays_have_their_python_names() -> None:
+    findings = kernels.reversed_without_barrier.check(1, 64, zeros(64))
+    assert [f.array for f in findings] == ["s"]
+    assert "data race on s + 128 bytes" in str(findings)
+    with kernels.matmul.step((1, 1), (16, 16), *[zeros(16, 16)] * 3) as stepper:
+        assert stepper.shared.keys() == {"sa", "sb"}
+    (own,) = kernels.own_tiles.check(1, 32, zeros(32))
+    assert own.array == "inner"

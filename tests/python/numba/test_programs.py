@@ -208,3 +208,37 @@ def test_random_numbers() -> None:
     draw[2, 32](states, out)
     assert len(set(out.tolist())) == 64
     assert 0 <= out.min() < out.max() < 1
+
+
+def test_kernels_with_debug_information_call_functions() -> None:
+    x = X[:32].copy()
+    kernels.debugged[1, 32](x)
+    np.testing.assert_array_equal(x, 2 * X[:32] + 1)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "int64", "bool", "complex64"])
+def test_tensors_of_torch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x = torch.arange(100).to(getattr(torch, name))
+    y = torch.zeros_like(x)
+    kernels.copy[4, 32](x, y)
+    assert torch.equal(x, y)
+
+
+def test_tensors_of_torch_in_any_layout() -> None:
+    torch = pytest.importorskip("torch")
+    base = torch.zeros(8, 8)
+    for part in (base, base.t(), base[1:5, ::2], base[2].expand(4, 8)[:1]):
+        part += 1
+        kernels.double_matrix[1, (8, 8)](part)
+        assert (part == 2).all()
+        part[...] = 0
+        assert not base.any()
+    one = torch.ones(5, requires_grad=True)
+    kernels.copy[1, 32](torch.full((5,), 3.0), one)
+    assert one.tolist() == [3.0] * 5
+    scalar = torch.tensor(4.0)
+    kernels.double_scalar[1, 1](scalar)
+    assert scalar == 8
