@@ -76,10 +76,11 @@ class Kernel(BaseKernel):
 
     Parameters
     ----------
-    source : str or path
+    source : str, bytes or path
         CUDA C++ or PTX text, or the path of a file with such text. NVRTC compiles CUDA C++; PTX is
-        used without changes. If the source is a whole program, its host code is left out. The
-        attribute `left_out` lists the parts that were left out.
+        used without changes. A fat binary that contains PTX is allowed, too. If the source is a
+        whole program, its host code is left out. The attribute `left_out` lists the parts that were
+        left out.
     entry : str, optional
         The name of the kernel. It is needed if the source has several kernels. The mangled name, as
         in the PTX, is allowed, too. For a template, write its arguments: ``"scale<float, 4>"``. If
@@ -103,6 +104,11 @@ class Kernel(BaseKernel):
         A dict from the names of headers to their texts. The source can include these headers.
     filename : str, optional
         The name of the source in messages.
+    signature : str, optional
+        For PTX, which has no names and types of parameters: their declaration in CUDA C++, such as
+        ``"const float *x, float *y, int n"``. If a parameter is a structure, pass the declaration
+        of the structure and of the kernel: ``"struct V { float *x; int n; }; __global__ void
+        fill(V v, float value);"``.
 
     Raises
     ------

@@ -41,13 +41,14 @@ class BaseKernel:
         instruction_limit: int | None = None,
         headers: Mapping[str, str] | None = None,
         filename: str | None = None,
+        signature: str | None = None,
     ) -> None:
         if entry is not None:
             require.text("entry", entry)
         if instruction_limit is not None:
             instruction_limit = require.whole("instruction_limit", instruction_limit, 0, 2**63 - 1)
         chosen = devices.resolve(device)
-        module = module_of(source, entry, options, arch, headers, filename)
+        module = module_of(source, entry, options, arch, headers, filename, signature)
         self._open(module, entry, device, chosen, instruction_limit)
 
     @classmethod
@@ -115,6 +116,22 @@ class BaseKernel:
         )
         ask = functools.partial(module.structures, self._device, self.entry, self._expression)
         self.signature = dataclasses.replace(known, structures=ask)
+        if module.declaration:
+            self.signature = self._declared(module.declaration)
+
+    def _declared(self, declaration: str) -> Signature:
+        """Return the signature that a text in CUDA C++ declares for the kernel."""
+        text = declaration.strip().removesuffix(";")
+        if "__global__" not in text:
+            text = f'extern "C" __global__ void {self.name.split("::")[-1]}({text})'
+        declared = BaseKernel(f"{text} {{}}", device="sim", filename="signature.cu").signature
+        sizes, wanted = ([p.bytes for p in s.parameters] for s in (declared, self.signature))
+        if sizes != wanted:
+            raise ValueError(
+                f"`signature` declares {declared}, whose parameters have {sizes} bytes; the "
+                f"parameters in the PTX of {self.entry} have {wanted} bytes"
+            )
+        return dataclasses.replace(declared, entry=self.entry, name=self.name)
 
     def _set(
         self,

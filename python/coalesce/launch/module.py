@@ -83,6 +83,8 @@ class Module:
         The name of a kernel, or None. If the source's host code launches instantiations of kernel
         templates, these instantiations are compiled. If `entry` is not None, only the
         instantiations of this kernel are compiled.
+    declaration : str
+        The parameters of the kernel in CUDA C++, if the source is PTX and the user declared them.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Module:
         filename: str,
         expression: str | None,
         entry: str | None = None,
+        declaration: str = "",
     ) -> None:
         self.source = source
         self.options = options
@@ -102,6 +105,7 @@ class Module:
         self.filename = filename
         self.expression = expression
         self.entry = entry
+        self.declaration = declaration
         self.device_code: DeviceCode | None = None  # None if no host code was left out
         self.is_ptx = signature.is_ptx(source)
         self._compiled: dict[str, nvrtc.Compiled] = {}  # the compiled code, by architecture
@@ -127,6 +131,7 @@ class Module:
             self.filename,
             self.expression,
             self.entry,
+            self.declaration,
         )
 
     @property

@@ -8,12 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coalesce._core import programs
 from coalesce.common import require
 from coalesce.compile import nvrtc
 from coalesce.cxx import signature
 from coalesce.launch.module import Module
 
 MOST_SOURCE_BYTES = 32 << 20  # five times the size of CUDA's largest headers together
+
+_FAT_BINARY = b"\x50\xed\x55\xba"
+_ANY = 999  # a compute capability that is newer than all
 
 _FILE_NAME = re.compile(r"[^\n;{}()]+\.(cu|cuh|hip|cpp|cc|cxx|c|h|hpp|ptx|txt|cubin|fatbin)\s*")
 
@@ -25,7 +29,7 @@ def _name_for_ptx(name: str) -> str:
 
 def _check_source(source: Any) -> None:
     if not isinstance(source, str):
-        raise TypeError(f"`source` must be a string or a path; got {require.shown(source)}")
+        raise TypeError(f"`source` must be a string, bytes or a path; got {require.shown(source)}")
     if len(source) > MOST_SOURCE_BYTES:
         raise ValueError(
             f"`source` has {len(source):,} characters; at most {MOST_SOURCE_BYTES:,} are allowed"
@@ -57,13 +61,28 @@ def _read(path: Path) -> tuple[str, list[str]]:
         raise ValueError(
             f"the file {path} has more than the {4 * MOST_SOURCE_BYTES:,} bytes that are allowed"
         )
-    if content[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
-        raise ValueError(f"the file {path} is machine code; `source` must be CUDA C++ or PTX")
-    text = _decoded(content)
+    text = _text_of(content, f"the file {path}")
     folder = path.resolve().parent
     # PTX names the file that it was compiled from, and messages show lines of it.
     beside = signature.is_ptx(text) or _includes_neighbours(text, folder)
     return text, [f"-I{folder}"] if beside else []
+
+
+def _text_of(content: bytes, name: str) -> str:
+    """Return the text in the bytes of a source. `name` names the source in messages.
+
+    If the source is a fat binary, this is its PTX.
+    """
+    if content[:4] == _FAT_BINARY:
+        texts = [ptx for _, ptx, *_ in programs.device_code(content, _ANY) if ptx]
+        if texts:
+            return texts[0].rstrip("\0")
+    if content[:4] in (b"\x7fELF", _FAT_BINARY):
+        raise ValueError(
+            f"{name} is machine code without PTX; `source` must be CUDA C++ or PTX, so let the "
+            "compiler make PTX, too"
+        )
+    return _decoded(content).rstrip("\0")  # compilers end PTX with a NUL character
 
 
 def _decoded(content: bytes) -> str:
@@ -94,6 +113,7 @@ def module_of(
     arch: str | int | None,
     headers: Mapping[str, str] | None,
     filename: str | None,
+    declaration: str | None = None,
 ) -> Module:
     """Make the `Module` of a source. The parameters are the same as for `coalesce.Kernel`."""
     chosen = nvrtc.checked_options(options)
@@ -106,6 +126,8 @@ def module_of(
         source, options_in_file = _read(path)
         filename = filename or _name_for_ptx(path.name)
         chosen += options_in_file
+    if isinstance(source, bytes):
+        source = _text_of(source, "`source`")
     _check_source(source)
     source = source.removeprefix("\ufeff")  # a byte order mark, which editors on Windows write
     is_ptx = signature.is_ptx(source)
@@ -115,7 +137,12 @@ def module_of(
             f"arch={arch!r}: the source is PTX, and its .target line sets the architecture; "
             "leave out `arch`"
         )
+    if declaration is not None:
+        require.text("signature", declaration)
+        if not is_ptx:
+            raise ValueError("`signature` is for PTX; the source is CUDA C++, which declares it")
     name = filename or ("kernel.ptx" if is_ptx else "kernel.cu")
     expression = entry if entry is not None and "<" in entry else None
     template = entry if expression is None else None
-    return Module(source, tuple(chosen), architecture, texts, name, expression, template)
+    parts = architecture, texts, name, expression, template, declaration or ""
+    return Module(source, tuple(chosen), *parts)

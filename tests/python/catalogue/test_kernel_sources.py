@@ -49,7 +49,7 @@ def test_files(tmp_path: Path, device: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x7fELF\x02", "is machine code; `source` must be"),
+        (b"\x7fELF\x02", "is machine code without PTX; `source` must be"),
         (b"// a\n// \xff\n", "the source has no kernel"),
     ],
 )
