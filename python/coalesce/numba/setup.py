@@ -49,9 +49,9 @@ def _simulate(gpu: str) -> None:
 
     call = dispatcher.CUDADispatcher.call
 
-    def call_with_arrays(self: Any, args: Any, launch_config: Any) -> None:
+    def call_with_arrays(self: Any, args: Any, *launch_config: Any) -> None:
         with tensors.as_arrays(args) as arrays:
-            call(self, arrays, launch_config)
+            call(self, arrays, *launch_config)
 
     add_overload = dispatcher.CUDADispatcher.add_overload
 

@@ -57,42 +57,6 @@ class HostTensor:
         return tuple(stride // self.array.itemsize for stride in self.array.strides)
 
 
-@dataclass(frozen=True)
-class _Map:
-    """What Triton passes to ``fill_tma_descriptor_tiled``, in the order of the parameters."""
-
-    address: int
-    swizzle: int
-    item_bytes: int
-    element: int
-    box: Sequence[int]
-    shape: Sequence[int]
-    strides: Sequence[int]  # in elements
-    padding: int = 0
-
-    def of(self, name: str) -> TensorMap:
-        """Return the tensor map of the array with this name."""
-        if self.element >= len(_ELEMENTS):
-            raise NotImplementedError(
-                f"the simulator does not support the elements of the tensor descriptor {name}, "
-                f"which have CUDA's type {self.element}"
-            )
-        strides = tuple(self.item_bytes * int(step) for step in self.strides[:-1])
-        extents = tuple(map(int, self.shape)), strides, tuple(map(int, self.box))
-        element = _ELEMENTS[self.element]
-        return TensorMap(name, element, *extents, self.swizzle, self.padding == 1)
-
-
-def fill_descriptor(*arguments: Any) -> _Map:
-    """Replace ``fill_tma_descriptor_tiled``, a function of Triton's driver."""
-    return _Map(*arguments)
-
-
-def refuse_descriptor(*arguments: Any) -> None:
-    """Replace ``fill_tma_descriptor_im2col``, a function of Triton's driver."""
-    raise NotImplementedError("the simulator does not support im2col tensor descriptors")
-
-
 @dataclass
 class Arguments:
     """The arguments of a launch, and their parameters.
@@ -124,8 +88,7 @@ class Arguments:
             for number, (item_kind, item) in enumerate(zip(kind, value, strict=True)):
                 self.add(f"{name}[{number}]", item_kind, item)
         elif kind.startswith("tensordesc"):
-            for part in self._parts(value):
-                self._add_one(name, "tensordesc", self._of_descriptor(name, value, part))
+            self._add_descriptor(name, value)
         elif kind != "constexpr":
             made = _argument(name, kind, value)
             if kind in _ADDRESSES:
@@ -151,22 +114,21 @@ class Arguments:
         self.parameters.append(Parameter(name, role, size, spelled=kind))
         self.values.append(value.ljust(size, b"\0") if isinstance(value, bytes) else value)
 
-    def _parts(self, descriptor: Any) -> list[Any]:
-        """Return the parts that Triton makes of a tensor descriptor."""
-        make = nvidia.make_tensordesc_arg
-        unused = [None] * (len(inspect.signature(make).parameters) - 2)  # since Triton 3.7
-        parts: list[Any] = make(descriptor, next(self.descriptors, None), *unused)
-        return parts
-
-    def _of_descriptor(self, name: str, descriptor: Any, part: Any) -> Argument:
-        if isinstance(part, _Map):
-            array = _array(f"{name}.base", descriptor.base)
+    def _add_descriptor(self, name: str, descriptor: Any) -> None:
+        base, about = descriptor.base, next(self.descriptors, None)
+        if about is None:  # before compute capability 9.0: the parts of the descriptor
+            make = nvidia.make_tensordesc_arg
+            unused = [None] * (len(inspect.signature(make).parameters) - 2)
+            parts = make(descriptor, None, *unused)
+        else:
+            array = _array(f"{name}.base", base)
             self._behind.append(array)
-            return part.of(array.name)
-        if part is descriptor.base:
-            return _array(name, part)
-        size = self.sizes[len(self.values)]
-        return int(part).to_bytes(size, "little", signed=True)
+            self._add_one(name, "tensordesc", _tensor_map(array.name, descriptor, about))
+            parts = [*descriptor.shape, *descriptor.strides]
+        for part in parts:
+            size = self.sizes[len(self.values)]
+            made = _array(name, part) if part is base else int(part).to_bytes(size, "little")
+            self._add_one(name, "tensordesc", made)
 
     def _map_tensors(self) -> None:
         """Map the tensors whose addresses the kernel gets as integers."""
@@ -191,6 +153,27 @@ class Arguments:
         memory = SimulatedMemory((size,), _BYTE, self.device, address, address)
         array = memory.bytes()
         self._behind.append(HostArray(name, array, array, True))
+
+
+def _tensor_map(name: str, descriptor: Any, about: Any) -> TensorMap:
+    """Return the tensor map of a descriptor.
+
+    `about` is what the compiler decided, such as the part that a copy reads.
+    """
+    number = nvidia.TMA_DTYPE_DEVICE_TO_HOST[about["elem_type"]]
+    if about.get("is_im2col") or about["fp4_padded"] or number >= len(_ELEMENTS):
+        raise NotImplementedError(
+            f"the simulator does not support the kind of tensor descriptor that {name} belongs to: "
+            "only tiles of elements of 8 bits or more are supported"
+        )
+    element = "tfloat32" if getattr(descriptor, "round_f32_to_tf32", False) else _ELEMENTS[number]
+    extents = (
+        tuple(map(int, descriptor.shape)),
+        tuple(about["elem_size"] * int(step) for step in descriptor.strides[:-1]),
+        tuple(map(int, about["block_size"])),
+    )
+    nan = getattr(descriptor, "padding", "zero") == "nan"
+    return TensorMap(name, element, *extents, about["swizzle"], nan)
 
 
 def _tensors() -> dict[int, int]:

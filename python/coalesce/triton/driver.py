@@ -26,7 +26,7 @@ from coalesce.cxx.signature import Signature
 from coalesce.launch.kernel import CompiledKernel
 from coalesce.launch.launch import Launch
 from coalesce.launch.module import CompiledModule
-from coalesce.triton.arguments import Arguments, fill_descriptor, refuse_descriptor
+from coalesce.triton.arguments import Arguments
 
 
 class SimulatedDriver(DriverBase):  # type: ignore[misc]
@@ -47,9 +47,6 @@ class SimulatedDriver(DriverBase):  # type: ignore[misc]
             load_binary=_load,
             unload_module=lambda _: None,
             get_device_properties=lambda _: properties,
-            fill_tma_descriptor=fill_descriptor,  # up to Triton 3.5
-            fill_tma_descriptor_tiled=fill_descriptor,
-            fill_tma_descriptor_im2col=refuse_descriptor,
         )
 
     def launcher_cls(self, source: Any, metadata: Any) -> _Launcher:
