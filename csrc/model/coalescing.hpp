@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/lane_run.hpp"
 #include "model/units.hpp"
 #include "sim/warp/memory.hpp"
 
@@ -90,6 +91,19 @@ inline bool may_be_divided(const Footprint& f, int lanes) {
 // Returns the footprint of an access whose shape is scattered.
 Footprint scattered_footprint(const sim::MemoryEvent& e);
 
+// Returns the footprint of neighbouring lanes whose addresses have a constant stride. If the stride
+// is larger than a unit, such as a sector, each lane needs a unit of its own. Otherwise all units
+// between the first and the last lane are needed.
+inline Footprint footprint(const LaneRun& run) {
+    if (run.stride == 0) return {1, 1, 1, run.lanes};
+    const uint64_t one = run.first, other = one + uint64_t(run.stride * int64_t{run.lanes - 1});
+    const uint64_t low = std::min(one, other), high = std::max(one, other);
+    const auto units = [&](uint64_t bytes) {
+        return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, run.lanes));
+    };
+    return {run.lanes, units(sector_bytes), units(line_bytes), units(sector_bytes)};
+}
+
 // Returns the footprint of an access. Accesses are aligned and have at most 16 bytes per lane, so
 // each lane touches one sector.
 inline Footprint footprint(const sim::MemoryEvent& e) {
@@ -106,14 +120,7 @@ inline Footprint footprint(const sim::MemoryEvent& e) {
         case sim::Shape::scattered:
             break;
     }
-    if (const int64_t stride = sim::stride_of(e); stride != 0) {
-        const uint64_t one = e.address(0), other = e.address(sim::warp_size - 1);
-        const uint64_t low = std::min(one, other), high = std::max(one, other);
-        const auto units = [&](uint64_t bytes) {  // the units in the range, at most one per lane
-            return uint32_t(std::min<uint64_t>(high / bytes - low / bytes + 1, sim::warp_size));
-        };
-        return {sim::warp_size, units(sector_bytes), units(line_bytes), units(sector_bytes)};
-    }
+    if (const LaneRun run = run_of(e)) return footprint(run);
     return scattered_footprint(e);
 }
 

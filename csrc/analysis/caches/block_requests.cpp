@@ -107,29 +107,29 @@ inline uint64_t BlockRequests::relative(const sim::Block& block, const sim::Memo
 }
 
 void BlockRequests::add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e,
-                        const model::RequestLines* lines) {
+                        const model::LaneRun& run, const model::RequestLines* lines) {
     const CacheSite site = sites_[e.pc];
     if (site.effect == CacheSite::Effect::atomic && atomics_)
         atomics_->add(e.mask, site.adds_floats, [&](int lane) { return e.address(lane); });
-    const bool has_shape = e.shape != sim::Shape::scattered;
-    const int64_t stride = has_shape ? sim::lane_stride(e) : sim::stride_of(e);
-    if (has_shape || stride != 0) {
+    if (run) {
         // The next accesses are usually to the same array.
-        (void)relative(*warp.block, e, e.address(0));
-        if (add_regular(own, e.pc, stride, e.address(0))) return;
+        (void)relative(*warp.block, e, run.first);
+        if (add_regular(own, e.pc, run.stride, run.first, run.lanes)) return;
     }
     if (site.local)
         collect_local(warp, e);
     else if (!lines)
         lines_.collect(e);
     if (site.local || !lines) lines = &lines_;
-    own.record({own_->lines.size(), int32_t(lines->count()), e.pc, MemoryRequest::lines});
+    const size_t first = own_->lines.size();
+    own.record({first, int32_t(lines->count()), e.pc, 0, MemoryRequest::lines});
+    own_->lines.resize(first + lines->count());
+    RecordedLine* recorded = own_->lines.data() + first;
     model::L1Lines of_l1;
     for (uint32_t n = 0; n < lines->count(); ++n) {
         const uint64_t address = lines->number(n) * model::line_bytes;
-        const uint64_t line =
-            (site.local ? address : relative(*warp.block, e, address)) / model::line_bytes;
-        own_->lines.push_back({line, lines->sectors(n), lines->whole(n)});
+        const uint64_t at = site.local ? address : relative(*warp.block, e, address);
+        *recorded++ = {at / model::line_bytes, lines->sectors(n), lines->whole(n)};
         of_l1.add_new(lines->number(n), lines->banks(n));
     }
     cycles_[e.pc] += site.local ? lines->count() : of_l1.cycles().data;

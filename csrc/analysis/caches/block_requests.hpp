@@ -23,6 +23,7 @@
 #include "analysis/caches/strides.hpp"
 #include "model/block_schedule.hpp"
 #include "model/caches/tag_sets.hpp"
+#include "model/lane_run.hpp"
 #include "model/request_lines.hpp"
 #include "sim/warp/memory.hpp"
 
@@ -58,18 +59,20 @@ inline constexpr uint64_t local_of_warp = uint64_t{1} << 26;
 // A recorded memory instruction of one warp, or a pause.
 struct MemoryRequest {
     enum Kind : uint32_t {
+        // Dense or apart: neighbouring lanes whose addresses have a constant stride.
         dense,  // the lanes touch all sectors of a range of addresses: the stride is 0 to 32 bytes
         apart,  // each lane accesses a line of its own: the stride is at least a line
         lines,  // any other request
         pause,  // the time that accesses to shared memory take
     };
-    // Dense or apart: the relative address of lane 0. Lines: the index of the first one in
+    // Dense or apart: the relative address of the first lane. Lines: the index of the first one in
     // RecordedBlock::lines. Pause: the number of cycles.
     uint64_t first;
     // Dense or apart: the distance in bytes between the addresses of neighbouring lanes. Lines:
     // their number.
     int32_t stride;
-    uint32_t pc : 30;
+    uint32_t pc : 25;
+    uint32_t last_lane : 5;  // dense or apart: the number of lanes minus 1
     uint32_t kind : 2;
 };
 
@@ -151,26 +154,25 @@ class BlockRequests {
     // Prepares for the next block.
     void start();
 
-    // Adds an access. For an access to shared memory, only the number of wavefronts is kept.
-    // `lines` has the lines of the access, or is null if they are not known yet.
+    // Adds an access. For an access to shared memory, only the number of wavefronts is kept. `run`
+    // is run_of() the access. `lines` has its lines, or is null if they are not known yet.
     void add(const sim::Warp& warp, const sim::MemoryEvent& e, uint32_t wavefronts,
-             const model::RequestLines* lines = nullptr) {
+             const model::LaneRun& run, const model::RequestLines* lines = nullptr) {
         OfWarp& own = warps_[warp.index];
         own.wavefronts += wavefronts;
         if (e.space == ptx::Space::shared) return;
         own.add_repeated_wavefronts(warp);
-        if (e.shape == sim::Shape::scattered ||
-            !add_regular(own, e.pc, sim::lane_stride(e), e.first))
-            add(own, warp, e, lines);
+        if (!run || !add_regular(own, e.pc, run.stride, run.first, run.lanes))
+            add(own, warp, e, run, lines);
     }
     // Adds an access to words in global memory by a full warp (sim::Hook::repeated).
     void add(const sim::Warp& warp, const sim::Op& op, sim::Access access, int64_t stride,
              uint64_t first) {
         OfWarp& own = warps_[warp.index];
         own.add_repeated_wavefronts(warp);
-        if (!add_regular(own, op.pc, stride, first))
+        if (!add_regular(own, op.pc, stride, first, sim::warp_size))
             add(own, warp, sim::event_of_words(op, ptx::Space::global, access, stride, first),
-                nullptr);
+                {first, stride, sim::warp_size, 0}, nullptr);
     }
     // Adds to the number of operations that the warp executed.
     void execute(const sim::Warp& warp, uint32_t operations) {
@@ -204,7 +206,7 @@ class BlockRequests {
             repeated_wavefronts = warp.repeated_wavefronts;
         }
         void record(MemoryRequest r) {
-            if (wavefronts) requests->push_back({wavefronts, 0, 0, MemoryRequest::pause});
+            if (wavefronts) requests->push_back({wavefronts, 0, 0, 0, MemoryRequest::pause});
             wavefronts = 0;
             requests->push_back(r);
         }
@@ -218,21 +220,21 @@ class BlockRequests {
 
     // Records a dense or apart access. This is a short way for the most frequent accesses: the
     // instruction accesses the same array as before. For all others it returns false.
-    bool add_regular(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first) {
+    bool add_regular(OfWarp& own, uint32_t pc, int64_t stride, uint64_t first, uint32_t lanes) {
         const CacheSite site = sites_[pc];
-        const uint64_t last = first + uint64_t(stride) * (sim::warp_size - 1);
+        const uint64_t last = first + uint64_t(stride) * (lanes - 1);
         const Origin& origin = origin_of_[pc];
         const bool dense = is_dense(stride);
         if (!(dense || is_apart(stride)) || stride != int32_t(stride) || site.local ||
             site.effect == CacheSite::Effect::atomic || !origin.has(first) || !origin.has(last))
             return false;
-        cycles_[pc] += cycles_by_stride_.of(first, int32_t(stride), sim::warp_size, site.bytes);
-        own.record({first - origin.difference, int32_t(stride), pc,
+        cycles_[pc] += cycles_by_stride_.of(first, int32_t(stride), lanes, site.bytes);
+        own.record({first - origin.difference, int32_t(stride), pc, lanes - 1,
                     dense ? MemoryRequest::dense : MemoryRequest::apart});
         return true;
     }
     void add(OfWarp& own, const sim::Warp& warp, const sim::MemoryEvent& e,
-             const model::RequestLines* lines);
+             const model::LaneRun& run, const model::RequestLines* lines);
     void collect_local(const sim::Warp& warp, const sim::MemoryEvent& e);
     [[nodiscard]] uint64_t relative(const sim::Block& block, const sim::MemoryEvent& e,
                                     uint64_t address);

@@ -172,7 +172,7 @@ class CacheObserver {
         if (w.block != current_) [[unlikely]]
             select(w.block);
         if (current_requests_) [[likely]]
-            current_requests_->add(w, e, counts_.wavefronts(), counts_.lines());
+            current_requests_->add(w, e, counts_.wavefronts(), counts_.run(e), counts_.lines());
     }
 
     void repeated(const sim::Warp& w, const sim::Op& op, sim::Access access, int64_t stride,

@@ -186,7 +186,8 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
         return;
     }
     missed_ = 0;
-    if (r.kind == MemoryRequest::lines || sites_[r.pc].effect != Effect::load)
+    const bool part = r.kind == MemoryRequest::apart && r.last_lane != sim::warp_size - 1;
+    if (r.kind == MemoryRequest::lines || part || sites_[r.pc].effect != Effect::load)
         return replay_other(warp, r);
     r.first += shifts_[r.first >> model::region_bits];
     if (r.kind == MemoryRequest::dense)
@@ -195,8 +196,8 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
         load_apart(warp, r);
 }
 
-// Replays a request that is not a dense or apart load. It is a function of its own, so that the
-// compiler optimizes the others.
+// Replays a request that is not a dense load, or an apart load of a full warp. It is a function of
+// its own, so that the compiler optimizes the others.
 [[gnu::noinline]] void L1Replay::replay_other(uint32_t warp, MemoryRequest r) {
     const CacheSite site = sites_[r.pc];
     if (r.kind == MemoryRequest::lines) {
@@ -212,13 +213,13 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
     }
     r.first += shifts_[r.first >> model::region_bits];
     if (r.kind == MemoryRequest::apart) {
-        replay_parts(warp, r.pc, sim::warp_size, [&](uint32_t n) {
+        replay_parts(warp, r.pc, r.last_lane + 1, [&](uint32_t n) {
             const uint64_t address = r.first + uint64_t(int64_t{r.stride} * n);
             return sector_at(address, site.bytes == model::sector_bytes);
         });
         return;
     }
-    const uint64_t end = r.first + uint64_t(r.stride) * (sim::warp_size - 1) + site.bytes;
+    const uint64_t end = r.first + uint64_t(r.stride) * r.last_lane + site.bytes;
     const uint64_t first_sector = r.first / model::sector_bytes;
     const uint64_t end_sector = (end - 1) / model::sector_bytes + 1;
     // Every byte of a sector is accessed if there are no gaps between the lanes, and the range
@@ -238,7 +239,7 @@ inline void L1Replay::replay(uint32_t warp, const MemoryRequest& recorded) {
 
 // Replays a load whose lanes touch all sectors of a range of addresses.
 inline void L1Replay::load_dense(const MemoryRequest& r, uint32_t bytes) {
-    const uint64_t last = r.first + uint64_t(r.stride) * (sim::warp_size - 1) + bytes - 1;
+    const uint64_t last = r.first + uint64_t(r.stride) * r.last_lane + bytes - 1;
     const uint64_t begin = r.first / model::sector_bytes, after = last / model::sector_bytes + 1;
     const uint64_t first_line = begin / 4, last_line = (after - 1) / 4;
     for (uint64_t line = first_line; line <= last_line; ++line)

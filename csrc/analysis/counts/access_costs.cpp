@@ -114,7 +114,12 @@ void AccessCosts::Patterns::add_to(InstructionCounts& total, size_t n) const {
 }
 
 uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
-    if (!is_copy(e)) return add_compared(e);
+    if (!is_copy(e)) {
+        const bool shared = e.space == ptx::Space::shared;
+        if (e.shape == sim::Shape::scattered && (shared || e.space == ptx::Space::global))
+            run_ = model::run_of(e);
+        return run_ ? add_run(e) : add_compared(e, e);
+    }
     // In an asynchronous copy, some lanes only fill their destination with zeros, and read nothing.
     // If all lanes do so, there is no event for the source. Then `readers_` still belongs to an
     // earlier copy.
@@ -127,7 +132,7 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
     const uint64_t before = c.wavefronts;
     uint32_t wavefronts = 0;
     if (left_out_ == 0 && readers_ == e.mask) {
-        wavefronts = add_compared(e);
+        wavefronts = add_compared(e, e);
     } else {
         add_copy(c, e);
         wavefronts = uint32_t(c.wavefronts - before);
@@ -136,15 +141,34 @@ uint32_t AccessCosts::add_irregular(const sim::MemoryEvent& e) {
     return wavefronts;
 }
 
-// Adds the cost of an access. If it repeats a remembered access, the cost is known.
-uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e) {
+// Adds the cost of a scattered access that is a run of lanes. It is remembered like an access of a
+// full warp with the same stride.
+uint32_t AccessCosts::add_run(const sim::MemoryEvent& e) {
+    sim::MemoryEvent like = e;
+    like.shape = sim::shape_of_stride(run_.stride, e.bytes);
+    like.first = run_.address_of_lane_0();
+    like.stride = run_.stride;
+    if (repeated_[e.pc]) {
+        Repeated& known = repeated_[e.pc]->repeated[hash_of(like)];
+        if (known.is_like(like)) {
+            ++known.times;
+            describe(like, known);
+            return known.wavefronts;
+        }
+    }
+    return add_compared(e, like);
+}
+
+// Adds the cost of an access. If it repeats a remembered access, the cost is known. `like` is the
+// access as it is remembered: `e` itself, or `e` with another shape (add_run).
+uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e, const sim::MemoryEvent& like) {
     InstructionCounts& c = sites_[e.pc];
     const bool copy = is_copy(e);
     // Accesses are compared with remembered ones only where this saves time. It saves time for
     // shared memory, because bank conflicts take long to compute and most accesses repeat. It also
     // saves time for copies, and for strided accesses to global memory. For other accesses, the
     // comparison would take as long as the computation. Scattered atomics rarely repeat.
-    const bool scattered = e.shape == sim::Shape::scattered;
+    const bool scattered = like.shape == sim::Shape::scattered;
     const bool compared = e.space == ptx::Space::shared
                               ? !(scattered && is_atomic(e))
                               : e.space == ptx::Space::global && !scattered;
@@ -157,7 +181,7 @@ uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e) {
     if (!repeated_[e.pc]) repeated_[e.pc] = std::make_unique<Patterns>();
     Patterns& patterns = *repeated_[e.pc];
     bool is_known = false;
-    const size_t n = entry_of(patterns, e, is_known);
+    const size_t n = entry_of(patterns, like, is_known);
     Repeated& repeated = patterns.repeated[n];
     if (!is_known) {
         if (!patterns.details[n]) patterns.details[n] = std::make_unique<Details>();
@@ -170,15 +194,15 @@ uint32_t AccessCosts::add_compared(const sim::MemoryEvent& e) {
             add(details.cost, e);
         if (scattered) std::copy_n(e.addresses, sim::warp_size, details.addresses);
         if (e.sources) std::copy_n(e.sources, sim::warp_size, details.sources);
-        repeated = {.stride = e.shape == sim::Shape::strided ? e.stride : 0,
+        repeated = {.stride = like.shape == sim::Shape::strided ? like.stride : 0,
                     .mask = e.mask,
                     .wavefronts = uint32_t(details.cost.wavefronts),
-                    .place = uint8_t(scattered ? 0 : place_of(e)),
+                    .place = uint8_t(scattered ? 0 : place_of(like)),
                     .space = e.space,
-                    .shape = e.shape};
+                    .shape = like.shape};
     }
     ++repeated.times;
-    if (!copy) describe(e, repeated);
+    if (!copy) describe(like, repeated);
     return repeated.wavefronts;
 }
 
@@ -195,7 +219,7 @@ void AccessCosts::add(InstructionCounts& c, const sim::MemoryEvent& e) const {
 }
 
 void AccessCosts::add_global(InstructionCounts& c, const sim::MemoryEvent& e) const {
-    has_lines_ = e.shape == sim::Shape::scattered && !is_atomic(e) && sim::stride_of(e) == 0;
+    has_lines_ = e.shape == sim::Shape::scattered && !is_atomic(e) && !run_;
     if (has_lines_) lines_.collect(e);
     const model::Footprint f = has_lines_ ? lines_.footprint(e.bytes) : model::footprint(e);
     c.sectors += is_atomic(e) ? f.repeated : f.sectors;

@@ -13,6 +13,7 @@
 #include "analysis/counts/instruction_counts.hpp"
 #include "model/banks.hpp"
 #include "model/coalescing.hpp"
+#include "model/lane_run.hpp"
 #include "model/request_lines.hpp"
 #include "sim/warp/memory.hpp"
 #include "sim/warp/repetition.hpp"
@@ -34,6 +35,7 @@ class AccessCosts {
     // for other memory.
     uint32_t add(const sim::MemoryEvent& e) {
         has_lines_ = false;
+        run_.lanes = 0;
         const bool global = e.space == ptx::Space::global;
         const Pattern pattern = pattern_of(e, global);
         if (pattern != irregular && (global || e.space == ptx::Space::shared) && !is_copy(e))
@@ -82,6 +84,10 @@ class AccessCosts {
     // counter of the entry, and need not call add().
     [[nodiscard]] const sim::Repetition* repetitions() const { return repetitions_.data(); }
 
+    // Returns the run of lanes of the access to global memory that was passed to add() last.
+    [[nodiscard]] model::LaneRun run(const sim::MemoryEvent& e) const {
+        return e.shape == sim::Shape::scattered && !is_copy(e) ? run_ : model::run_of(e);
+    }
     // Returns the lines of the access that was passed to add() last. Returns null if its cost was
     // known without them, or if it is not an access to global memory.
     [[nodiscard]] const model::RequestLines* lines() const {
@@ -193,13 +199,14 @@ class AccessCosts {
     static size_t entry_of(const Patterns& patterns, const sim::MemoryEvent& e, bool& is_known);
 
     uint32_t add_irregular(const sim::MemoryEvent& e);
-    uint32_t add_compared(const sim::MemoryEvent& e);
+    uint32_t add_run(const sim::MemoryEvent& e);
+    uint32_t add_compared(const sim::MemoryEvent& e, const sim::MemoryEvent& like);
     void add(InstructionCounts& c, const sim::MemoryEvent& e) const;
     void add_global(InstructionCounts& c, const sim::MemoryEvent& e) const;
 
     // Describes the access `e`, which is remembered in `known`, as the last one of its instruction.
     void describe(const sim::MemoryEvent& e, Repeated& known) {
-        if (e.shape == sim::Shape::scattered) {
+        if (e.shape == sim::Shape::scattered || e.mask != sim::all_lanes) {
             repetitions_[e.pc] = {};
             return;
         }
@@ -231,6 +238,7 @@ class AccessCosts {
     // The lines of the last access, if its cost was computed from them (`has_lines_`).
     mutable model::RequestLines lines_;
     mutable bool has_lines_ = false;
+    model::LaneRun run_;          // of the last access, if its shape is scattered
     sim::LaneMask left_out_ = 0;  // lanes that the guard of the next copy excludes
     // The instruction and the reading lanes of the current asynchronous copy.
     uint32_t copy_ = 0;

@@ -58,6 +58,8 @@ class CountObserver {
     // after this one in the list of observers may call this function.
     [[nodiscard]] uint32_t wavefronts() const { return wavefronts_; }
 
+    // Returns run_of() the last access, if it was to global memory.
+    [[nodiscard]] model::LaneRun run(const sim::MemoryEvent& e) const { return costs_.run(e); }
     // Returns the lines of the last access, or null if its cost was known without them.
     [[nodiscard]] const model::RequestLines* lines() const { return costs_.lines(); }
 

@@ -80,9 +80,7 @@ class L1Lines {
 
   private:
     uint32_t count_ = 0;
-    std::array<uint32_t, sim::warp_size> lines_{};
-    // The last element is for lines that do not exist. They need no banks.
-    std::array<uint32_t, sim::warp_size + 1> banks_{};
+    std::array<uint32_t, sim::warp_size> lines_, banks_;
 };
 
 // Returns the cycles that L1 needs for a request in which each lane of `mask` accesses `bytes`

@@ -92,7 +92,7 @@ class BlockRequestsTest : public testing::Test {
             } else if (a.wavefronts) {
                 MemoryEvent shared;
                 shared.space = ptx::Space::shared;
-                requests.add(warp, shared, a.wavefronts);
+                requests.add(warp, shared, a.wavefronts, {});
             }
             MemoryEvent e = a.event;
             if (way == Way::repeated && e.shape != Shape::scattered) {
@@ -109,7 +109,7 @@ class BlockRequestsTest : public testing::Test {
                 e.shape = Shape::scattered;
                 e.addresses = addresses.data();
             }
-            requests.add(warp, e, 0);
+            requests.add(warp, e, 0, model::run_of(e));
         }
         return requests.get();
     }

@@ -159,6 +159,38 @@ TEST(Oracle, LinesOfRequests) {
     }
 }
 
+TEST(Oracle, RunsOfLanes) {
+    std::mt19937_64 random(7);
+    for (int i = 0; i < 5000; ++i) {
+        const auto bytes = uint8_t(1 << random() % 5);
+        RandomAccess access(random, bytes, 1 << 20);
+        MemoryEvent& e = access.event;
+        const auto start = uint32_t(random() % warp),
+                   lanes = uint32_t(1 + random() % (warp - start));
+        e.mask = uint32_t((uint64_t{1} << lanes) - 1) << start;
+        const int64_t stride = lanes == 1 ? 0 : (int64_t(random() % 80) - 40) * bytes;
+        const uint64_t first = (1 << 20) + random() % 512 * bytes;
+        for (uint32_t lane = 0; lane < lanes; ++lane)
+            access.addresses[start + lane] = first + uint64_t(stride * int64_t{lane});
+        const LaneRun run = run_of(e);
+        ASSERT_EQ(run.lanes, lanes);
+        ASSERT_EQ(run.stride, stride);
+        ASSERT_EQ(run.first, first);
+        ASSERT_EQ(run.address_of_lane_0(), first - uint64_t(stride * int64_t{start}));
+        const Footprint f = footprint(e);
+        ASSERT_EQ(f.elements, stride ? lanes : 1);
+        ASSERT_EQ(f.sectors, units(e, 32).size());
+        ASSERT_EQ(f.lines, units(e, 128).size());
+        ASSERT_EQ(f.repeated, slow_repeated(e));
+        if (lanes < 3) continue;
+        access.addresses[start + lanes - 1] += bytes;
+        ASSERT_FALSE(run_of(e));
+        access.addresses[start + lanes - 1] -= bytes;
+        e.mask &= ~(2u << start);
+        ASSERT_FALSE(run_of(e));
+    }
+}
+
 // For some patterns of addresses, the model has a fast path. Its result must be the same as the
 // result of the general path for the same addresses.
 TEST(Oracle, ShapesAreShortcuts) {
