@@ -457,7 +457,8 @@ class Kernel(BaseKernel):
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
         device : str or Device, optional
-            The GPU to compile for and to simulate, such as ``"sim:a100"``.
+            The GPU to compile for and to simulate: one of compute capability 9.0, whose machine
+            code the simulator executes.
         cooperative : bool
             True for a cooperative launch. See `launch`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from coalesce.common import require
+from coalesce.common.errors import LaunchError
 from coalesce.launch.launch import Launch
 from coalesce.launch.simulated import simulate
 
@@ -18,6 +19,8 @@ def write(launch: Launch, folder: str | Path) -> Path:
         raise FileExistsError(
             f"`folder` already has a trace: {path / _LIST}; pass another folder, or delete it"
         )
+    if why := launch.program.why_ptx(launch.kernel.entry):
+        raise LaunchError(f"a trace for Accel-Sim needs machine code: {why}")
     path.mkdir(parents=True, exist_ok=True)
     result = simulate(launch, accel_sim=str(path / _TRACE))
     launch.finish()

@@ -115,3 +115,11 @@ def test_copies_by_the_copy_engine_are_refused(tmp_path: Path) -> None:
     }""")
     with pytest.raises(coalesce.LaunchError, match=r"copy engine \(TMA\), which stores executes"):
         kernel.write_trace(tmp_path, 1, 1, np.zeros(32, np.float32))
+
+
+def test_code_that_is_executed_as_ptx_is_refused(tmp_path: Path) -> None:
+    kernel = coalesce.Kernel(SOURCE, "copied")
+    x = np.zeros(4, np.float32)
+    with pytest.raises(coalesce.LaunchError, match=r"needs machine code: .*sm_80"):
+        kernel.write_trace(tmp_path, 1, 32, x, x.copy(), 4, device="sim:a100")
+    assert not list(tmp_path.iterdir())
