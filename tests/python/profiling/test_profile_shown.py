@@ -547,3 +547,11 @@ def test_the_named_passes_of_l1_are_those_of_the_lanes(length: int, width: int) 
         r"a request takes about (\d+) passes", " ".join(str(p).replace("│", " ").split())
     )
     assert (int(named[1]) if named else None) == (round(passes) if width > 8 else None)
+
+
+def test_a_narrow_report_wraps_the_launch():
+    a = np.ones((96, 96), np.float32)
+    long, short = (coalesce.profile("matmul", a, a, variant=v) for v in ("split_k", "naive"))
+    assert "of dynamic shared memory" in " ".join(str(long).split())
+    for shown in (long, coalesce.compare(long, short)):
+        assert max(map(len, shown.to_text(width=80).splitlines())) <= 80

@@ -28,7 +28,9 @@ _NAME, _VALUE, _CHANGE = 34, 15, 12
 def report(comparison: ComparisonData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the text: the table, and a diff with the baseline for each profile."""
     for name, profile in zip(comparison.names, comparison.profiles, strict=True):
-        yield Text(name, BOLD).append(f"  {launch(profile)}", "not bold dim")
+        for i, part in enumerate(textwrap.wrap(f"{name}  {launch(profile)}", width)):
+            head = Text(part[: len(name)] if i == 0 else "", BOLD)
+            yield head.append(part[len(head) :], "not bold dim")
     for text in limits(comparison):
         yield from (Text(part) for part in textwrap.wrap(text, width))
     # If not all profiles fit, further tables show the rest, each beside the baseline.

@@ -36,7 +36,7 @@ _ROOMY = 98  # a report of at least this width has room for large numbers with c
 def report(profile: ProfileData, width: int) -> Iterator[Text | Table]:
     """Yield the parts of the report: title, verdict, table, source lines and notes."""
     yield Text(profile.title, BOLD)
-    yield Text(launch(profile), FAINT)
+    yield from (Text(part, FAINT) for part in textwrap.wrap(launch(profile), width))
     yield Text()
     accesses = profile.accesses()
     if profile.modelled is not None:
