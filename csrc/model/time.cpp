@@ -39,14 +39,21 @@ constexpr L2Rate l2_reads{80, 2.3}, l2_writes{65, 1.0}, l2_partial_writes{33, 0.
 constexpr double alu_lanes = 64, xu_lanes = 16;
 constexpr double dram_efficiency = 0.92;  // the share of the published bandwidth that kernels reach
 
+// The GPU starts one block per cycle, and 50 warps per cycle. In the recordings, blocks of 8 warps
+// start every 1.2 cycles or later.
+constexpr double block_cycles = 1, warp_cycles = 0.02;
+
 // Returns the time of activities that run at the same time. If several of them take about equally
-// long, the result is somewhat longer than the time of the longest one.
-double overlapped(std::initializer_list<double> cycles) {
-    constexpr double exponent = 4;  // if it were infinite, only the longest would count
+// long, the result is longer than the time of the longest one. If the exponent were infinite, only
+// the longest would count.
+double overlapped(double exponent, std::initializer_list<double> cycles) {
     double sum = 0;
     for (const double c : cycles) sum += std::pow(c, exponent);
     return std::pow(sum, 1 / exponent);
 }
+// Units delay each other if they have a queue of work, and more if the warps of a multiprocessor
+// wait for results in between. Then the warps often wait, or compute, at the same time.
+constexpr double of_units = 4, of_waiting_warps = 2;
 
 }  // namespace
 
@@ -141,19 +148,21 @@ Time modelled_time(const Gpu& gpu, const Occupancy& occupancy, const Work& work)
                          (rounds - 1) * turnover;
 
     const double throughput = *std::max_element(t.cycles, t.cycles + int(Bound::latency));
-    // The resources of one multiprocessor work in parallel, like a pipeline, so only the slowest
-    // one counts. The other resources (L2, DRAM) are shared by all multiprocessors. A shared
-    // resource may be busy with another multiprocessor, so overlapped() lets the resources delay
-    // each other.
-    const double own = *std::max_element(t.cycles, t.cycles + int(Bound::l2));
-    const double together = overlapped({own, at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
-    // Two intervals are added to this time, because no other work is done in them. The first
-    // interval is the time of the launch's first load. In the second one, all blocks that started
-    // together wait at their barriers.
-    const double barrier_waits =
-        barriers + (work.barriers > 0 ? work.shared_waits * shared_latency : 0);
-    const double busy = together + (work.memory_waits > 0 ? load : 0) + barrier_waits / rounds;
-    const double cycles = overlapped({busy, at(Bound::latency)});
+    // The units of one multiprocessor. The pipe for fp32 accepts an instruction in each cycle, so
+    // it never delays the scheduler.
+    const double own =
+        overlapped(of_units, {std::max(at(Bound::issue), at(Bound::fp32)), at(Bound::fp64),
+                              at(Bound::alu), at(Bound::xu), at(Bound::tensor), at(Bound::requests),
+                              at(Bound::data), at(Bound::constants)});
+    const double shared =
+        overlapped(of_units, {at(Bound::l2), at(Bound::atomics), at(Bound::dram)});
+    // No other work is done until the first load of the launch is complete.
+    const double first = work.memory_waits > 0 ? load : 0;
+    const double alone =
+        std::max(overlapped(of_waiting_warps, {own, at(Bound::latency)}), own + first);
+    const double start = double(work.blocks) * (block_cycles + warp_cycles * occupancy.warps);
+    const double cycles = std::max(overlapped(of_units, {alone, shared + first}), start);
+    at(Bound::latency) = std::max(at(Bound::latency), start);
     t.bound = Bound::latency;
     if (throughput > at(Bound::latency))
         t.bound = Bound(std::max_element(t.cycles, t.cycles + int(Bound::latency)) - t.cycles);

@@ -145,6 +145,8 @@ class Modelled:
             return f": {of_bytes(work['dram_bytes'])}"
         if self.bound == "l2":
             return f": {of_bytes(model.SECTOR_BYTES * work['l2_sectors'])}"
+        if self.bound == "latency" and self.cycles["latency"] < 1.5 * work["blocks"]:
+            return f": {int(work['blocks']):,} blocks, and a GPU starts about one per cycle"
         if self.bound == "latency" and work["blocks"] < self.blocks_on_gpu:
             blocks = f"{int(work['blocks']):,} block{'s' * (work['blocks'] != 1)}"
             return f", with too few warps to hide it: {blocks}, room for {self.blocks_on_gpu:,}"

@@ -373,5 +373,16 @@ TEST(Time, GrowsWithEachKindOfWorkAndNamesTheBound) {
     EXPECT_GT(modelled_time(h200, o, work).ms, 0);
 }
 
+TEST(Time, StartsABlockPerCycle) {
+    const Gpu& h200 = *find_gpu("h200");
+    Work work;
+    work.blocks = 1 << 20;
+    work.instructions = work.blocks;
+    work.instructions_per_warp = 1;
+    const Time t = modelled_time(h200, occupancy(h200, 32, 32, 0), work);
+    EXPECT_EQ(t.bound, Bound::latency);
+    EXPECT_GT(t.ms * 1e-3 * h200.clock_ghz * 1e9, double(work.blocks));
+}
+
 }  // namespace
 }  // namespace coalesce::model
