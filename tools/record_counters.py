@@ -3,6 +3,7 @@
     python tools/record_counters.py shipped awkward patterns    # for the tests of exactness
     python tools/record_counters.py models tag_sets             # for the models of caches and time
     python tools/record_counters.py programs unseen             # for both
+    python tools/record_counters.py public                      # all metrics, for docs/counters.md
     python tools/record_counters.py models --only 512 --repeats 5
     python tools/record_counters.py programs --add 'smsp__inst_issued{,_per_warp}.sum'
 
@@ -13,12 +14,17 @@ Each launch has a line with its case, kernel, geometry and values. With --only, 
 the file stay unchanged, and the date is that of the first and of the last recording. With
 --repeats, each value is the median of that many recordings, because times of a few microseconds
 vary by a tenth. With --add, only these metrics are recorded, and added to the launches of the file.
+The set `public` becomes a compressed CSV file in docs/measured instead.
 """
 
 import argparse
 import csv
 import datetime
+import gzip
+import io
+import itertools
 import json
+import math
 import re
 import shutil
 import statistics
@@ -37,6 +43,7 @@ import coalesce
 from coalesce.compile import nvrtc
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
+MEASURED = Path(__file__).parents[1] / "docs" / "measured"
 
 
 def expand(*patterns: str) -> list[str]:
@@ -178,13 +185,27 @@ WARM = [
 ]
 
 
+# What the table of the set `public` has besides the metrics of `ncu --set full`.
+OF_PUBLIC = [
+    *COUNTS,
+    *OF_TENSOR_CORES,
+    *expand(
+        "gpu__time_duration.sum",
+        "l1tex__t_sector_hit_rate.pct",
+        "lts__t_sectors_srcunit_tex_op_{read,write}.sum",
+        "dram__bytes_{read,write}.sum",
+        "{sm,lts,dram,gpc}__cycles_elapsed.avg.per_second",
+    ),
+]
+
+
 def ncu_launches(
-    program: Sequence[str], metrics: Iterable[str], options: Iterable[str] = ()
+    program: Sequence[str], metrics: Iterable[str], options: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Run a program under ncu; return each launch: the program's description, geometry, metrics.
 
-    The program writes a list of its launches to the file that follows ``--order``. Each entry is a
-    dict with the name of the launch's kernel.
+    With ``--set``, all metrics of the rows are returned. The program writes a list of its launches
+    to the file that follows ``--order``. Each entry is a dict with the name of the launch's kernel.
     """
     with tempfile.TemporaryDirectory() as folder:
         order = Path(folder) / "order.json"
@@ -194,7 +215,7 @@ def ncu_launches(
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"ncu failed:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
-        launches = json.loads(order.read_text())
+        launches: list[dict[str, Any]] = json.loads(order.read_text())
     rows = parse(done.stdout)
     if len(rows) != len(launches):
         sys.exit(f"{len(launches)} launches were made, ncu reports {len(rows)}")
@@ -205,7 +226,9 @@ def ncu_launches(
         launch["grid"], launch["block"] = (
             [int(n) for n in re.findall(r"\d+", row[key])] for key in ("Grid Size", "Block Size")
         )
-        launch["metrics"] = {key: number(row[key]) for key in metrics if row.get(key)}
+        names = list(row)
+        known = names[names.index("CC") + 1 :] if "--set" in options else metrics
+        launch["metrics"] = {key: number(row[key]) for key in known if row.get(key)}
     return launches
 
 
@@ -233,7 +256,7 @@ def number(text: str) -> int | float | str:
         value = float(plain)
     except ValueError:
         return text
-    return int(value) if value == int(value) else value
+    return int(value) if math.isfinite(value) and value == int(value) else value
 
 
 def times(name: str, only: str) -> list[dict[str, Any]]:
@@ -257,6 +280,8 @@ def run(name: str, only: str, timed: bool) -> list[dict[str, Any]]:
             last = position == len(records) - 1
             launch = {"case": case.name + ("" if last else f" (prepared by {kernel})")}
             launch["kernel"] = kernel
+            if name == "public":
+                launch["file"] = case.file
             if timed:
                 launch |= {"ms": record.kernel_ms, "spread": record.spread, "runs": record.runs}
             launches.append(launch)
@@ -366,11 +391,46 @@ def as_text(recording: dict[str, Any]) -> str:
     return head + ',\n "launches": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
 
 
+def record_public(only: str, output: Path) -> Path:
+    """Write all metrics of the set `public` as a table: a row per launch.
+
+    The table is written after each of its sets, so an interruption loses little.
+    """
+    versions = environment()
+    path = output / f"counters_{short_name(versions)}.csv.gz"
+    chosen = [c.name for c in counter_cases.public.cases() if re.search(only, c.name)]
+    rows: list[dict[str, Any]] = []
+    for _, cases in itertools.groupby(chosen, lambda case: case.partition(":")[0]):
+        those = "|".join(map(re.escape, cases))
+        program = [__file__, "--run", "public", "--only", f"^({those})$"]
+        for launch in ncu_launches(program, OF_PUBLIC, ["--set", "full"]):
+            metrics = launch.pop("metrics")
+            launch["split"] = counter_cases.public.split(launch["case"])
+            launch["file"] = launch["file"] and f"tests/kernels/{launch['file']}"
+            for geometry in ("grid", "block"):
+                launch[geometry] = "x".join(map(str, launch[geometry]))
+            rows.append(launch | versions | metrics)
+        text = io.StringIO()
+        names = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(text, list(names), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+        print(f"{len(rows)} launches in {path}", flush=True)
+    return path
+
+
+def short_name(recording: dict[str, Any]) -> str:
+    """Return the GPU's name for the name of a file."""
+    name: str = recording["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
+    return name
+
+
 def main() -> None:
     """Record the named sets. Under ncu, where this script starts itself, run one set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", choices=[*counter_cases.SETS, []])
-    parser.add_argument("--output", type=Path, default=DATA, help="folder for the recordings")
+    parser.add_argument("--output", type=Path, help="folder for the recordings")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases to record")
     parser.add_argument("--repeats", type=int, default=1, help="recordings to take the median of")
     parser.add_argument("--add", default="", metavar="NAMES", help="metrics, as in a_{b,c}.sum")
@@ -390,10 +450,12 @@ def main() -> None:
     if shutil.which("ncu") is None:
         sys.exit("ncu is not on the PATH; it comes with the CUDA toolkit (nsight-compute)")
     for name in options.sets or counter_cases.SETS:
+        if name == "public":
+            print(record_public(options.only, options.output or MEASURED))
+            continue
         added = expand(*options.add.split())
         recording = median([record(name, options.only, added) for _ in range(options.repeats)])
-        short = recording["gpu"].lower().replace("nvidia ", "").replace(" ", "_")
-        path = options.output / f"{name}_{short}.json"
+        path = (options.output or DATA) / f"{name}_{short_name(recording)}.json"
         if (options.only or added) and path.exists():
             recording = updated(counter_cases.load(path), recording, bool(added))
         path.write_text(as_text(recording))

@@ -2,8 +2,8 @@
 
 A `Case` is a name and a function that runs it on a device. `record_counters.py` runs a set of cases
 under Nsight Compute. The tests and docs/make_accuracy.py run the same cases on the simulator. Seeds
-determine all data, so both use the same addresses. `SETS` lists the sets; each set has a file in
-this folder.
+determine all data, so both use the same addresses. `SETS` lists the sets. Each set that was
+recorded has a file in tests/data; `public` has the table that docs/counters.md describes.
 """
 
 import json
@@ -15,10 +15,12 @@ from counter_cases import (
     awkward,
     cooperative,
     hints,
+    holdout,
     hopper,
     many_lines,
     patterns,
     programs,
+    public,
     shipped,
     slow_paths,
     tensor_cores,
@@ -48,6 +50,8 @@ SETS: dict[str, Callable[[], Iterator[Case]]] = {
     "hopper": hopper.cases,
     "copies": hopper.copies,
     "warpgroups": hopper.products,
+    "holdout": holdout.cases,
+    "public": public.cases,
 }
 
 

@@ -20,10 +20,14 @@ Launches = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """Launches to count: `run(device, counts=..., timed=...)` makes and returns them."""
+    """Launches to count: `run(device, counts=..., timed=...)` makes and returns them.
+
+    `file` is the file in tests/kernels, or empty for kernels of the catalogue.
+    """
 
     name: str
     run: Callable[..., Launches]
+    file: str = ""
 
 
 def matrix(seed: int, *shape: int, dtype: str = "float32") -> np.ndarray:
@@ -87,4 +91,4 @@ def launch(
         )
         return [(kernel.name, record)]
 
-    return Case(name, run)
+    return Case(name, run, file)
