@@ -38,6 +38,12 @@ sim::Program lift(const Listing& listing, const ptx::Module& module, const ptx::
     const auto code = listing.codes.find(entry.name);
     if (code == listing.codes.end())
         throw UnsupportedInstruction("the machine code has no kernel " + entry.name);
+    for (const ptx::Function& function : module.functions)
+        if (std::ranges::find(function.body, "tensormap", &ptx::Instruction::opcode) !=
+            function.body.end())
+            throw UnsupportedInstruction(
+                "the machine code of tensormap.replace stores to a tensor map, whose layout is not "
+                "documented");
     return Lifter(listing, code->second, module, entry, std::move(memory), engine).lift();
 }
 

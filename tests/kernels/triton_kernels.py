@@ -57,6 +57,16 @@ def double_described(x, y, B: tl.constexpr):
 
 
 @triton.jit
+def double_through_pointers(x, y, rows, columns, step, B: tl.constexpr):
+    at = [tl.program_id(0) * B, tl.program_id(1) * B]
+    to = tl.make_tensor_descriptor(y, shape=[64, 64], strides=[64, 1], block_shape=[B, B])
+    described = tl.make_tensor_descriptor(
+        x, shape=[rows, columns], strides=[step, 1], block_shape=[B, B]
+    )
+    to.store(at, 2 * described.load(at))
+
+
+@triton.jit
 def double_parts(table, sizes, BLOCK: tl.constexpr):
     part = tl.program_id(0)
     x = tl.load(table + part).to(tl.pointer_type(tl.float32))

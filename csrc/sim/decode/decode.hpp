@@ -96,6 +96,8 @@ class Decoder : private Emitter {
 
     // Defined in decode_tensor.cpp and decode_warpgroup.cpp.
     bool decode_tensor_copy(const ptx::Instruction& in);
+    bool decode_tensor_map(const ptx::Instruction& in);
+    bool decode_map_copy(const ptx::Instruction& in);
     bool decode_warpgroup(const ptx::Instruction& in);
     void decode_warpgroup_wait(const ptx::Instruction& in);
     void take_warpgroup_operands(const ptx::Instruction& in, WarpgroupProduct& w);

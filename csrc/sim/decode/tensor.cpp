@@ -1,6 +1,9 @@
-// Decodes copies through tensor maps (cp.async.bulk.tensor).
+// Decodes copies through tensor maps (cp.async.bulk.tensor), and changes of tensor maps.
+#include <algorithm>
+
 #include "errors.hpp"
 #include "sim/decode/decode.hpp"
+#include "sim/program/map_field.hpp"
 #include "sim/program/tensor_map.hpp"
 
 namespace coalesce::sim {
@@ -30,6 +33,7 @@ uint32_t take_dimensions(Modifiers& m) {
 // cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
 //     [%rd1, {%r2, %r3}], [%r1]{, cachePolicy};
 bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
+    if (in.opcode == "tensormap") return decode_tensor_map(in) || decode_map_copy(in);
     if (opcode_ != OpCode::bulk_tensor) return false;
     Modifiers m(in);
     for (const Modifier word : std::initializer_list<Modifier>{"async", "bulk", "tensor", "tile"})
@@ -84,6 +88,68 @@ bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
     program_.tensor_copies.push_back(copy);
     describe(Space::global, to_global ? Access::store : Access::async_copy, operand.memory.bytes);
     op.run = to_global ? engine_.memory.box_to_global : engine_.memory.box_to_shared;
+    emit(in, op);
+    return true;
+}
+
+// Decodes these two forms:
+// tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%rd1], 1, %r1;
+// tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned
+//     [%rd1], [%r1], 128;
+bool Decoder::decode_tensor_map(const ptx::Instruction& in) {
+    const std::vector<std::string_view>& words = in.modifiers;
+    const bool spaced = words.size() == 6;
+    if (words.size() < 5 || words.size() > 6 || words[0] != "replace" || words[1] != "tile" ||
+        words[words.size() - 2] != "b1024")
+        return false;
+    const Space space = !spaced                     ? Space::generic
+                        : words[3] == "global"      ? Space::global
+                        : words[3] == "shared::cta" ? Space::shared
+                                                    : Space::reg;
+    const std::string_view named = words.back();
+    if (space == Space::reg || (named != "b32" && named != "b64")) return false;
+    require_architecture(90);
+    const bool numbered = in.operands.size() == 3;
+    if (in.operands.size() < 2 || in.operands.size() > 3) malformed("it needs 2 or 3 operands");
+    if (numbered && in.operands[1].kind != Operand::Kind::integer)
+        malformed("the number of the dimension must be a constant");
+    const auto field = map_field(words[2], numbered ? in.operands[1].bits : 0);
+    if (!field || (field->bytes == 8) != (named == "b64")) return false;
+    const Type type = field->bytes == 8 ? Type::b64 : Type::b32;
+    Op op;
+    op.set(MemoryOperand{}).bytes = uint8_t(field->bytes);
+    describe(space, Access::store, field->bytes);
+    Operand place = in.operands[0];
+    place.offset += field->offset;
+    set_address(op, place, space);
+    op.mover = engine_.ops->store(type, set_values(op, in.operands.back(), type, 1, false), 1);
+    if (!op.mover || op.memory().frame_relative) return false;
+    const size_t row = space == Space::global ? 0 : space == Space::shared ? 1 : 4;
+    op.run = engine_.memory.access[row][1];
+    emit(in, op);
+    return true;
+}
+
+bool Decoder::decode_map_copy(const ptx::Instruction& in) {
+    const std::vector<std::string_view> form{"cp_fenceproxy", "global", "shared::cta",
+                                             "tensormap::generic", "release"};
+    if (in.modifiers.size() != form.size() + 3 ||
+        !std::equal(form.begin(), form.end(), in.modifiers.begin()))
+        return false;
+    require_architecture(90);
+    if (in.operands.size() != 3) malformed("it needs 3 operands");
+    Op op;
+    BulkCopyOperand& copy = op.set(BulkCopyOperand{});
+    set_address(op, in.operands[0], Space::global);
+    const Op in_shared = shared_end(in.operands[1]);
+    op.operand[0] = in_shared.operand[5];
+    copy.shared_offset = int32_t(in_shared.memory().offset);
+    copy.narrow_shared = in_shared.memory().form == AddressForm::narrow;
+    op.operand[1] = source(in.operands[2], Type::u32);
+    op.operand[2] = op.operand[1];  // all lanes make one copy together
+    copy.global.bytes = 16;
+    describe(Space::global, Access::store, copy.global.bytes);
+    op.run = engine_.memory.bulk_copy_to_global;
     emit(in, op);
     return true;
 }

@@ -8,6 +8,12 @@
 namespace coalesce::sim {
 
 uint64_t AddressSpace::add(Buffer buffer) {
+    // An array of another owner (DeviceArray) has an address of this process, which may be here.
+    auto b = std::partition_point(buffers_.begin(), buffers_.end(), [this](const Buffer& other) {
+        return other.end() + guard_gap <= next_;
+    });
+    for (; b != buffers_.end() && b->address < next_ + buffer.bytes + guard_gap; ++b)
+        next_ = round_up(b->end() + guard_gap, guard_gap);
     const uint64_t address = buffer.address = next_;
     next_ = (address + buffer.bytes + 2 * guard_gap - 1) & ~(guard_gap - 1);
     add_at(std::move(buffer));

@@ -1,10 +1,11 @@
 #include "sim/program/tensor_map.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 
-#include "sim/memory/checksum.hpp"
+#include "sim/program/map_field.hpp"
 #include "sim/warp/warp.hpp"
 
 namespace coalesce::sim {
@@ -26,24 +27,22 @@ constexpr ElementInfo elements[map_elements] = {
 constexpr uint64_t mark = 0x70616d726f736e74;  // these are the characters "tnsormap"
 constexpr uint32_t largest_box = 256, largest_step = 8;
 
-// The layout of the 128 bytes that encode() writes.
+// The layout of the 128 bytes. The values are those of tensormap.replace.
 struct Layout {
-    uint64_t mark, checksum, address;
-    uint8_t element, rank, swizzle, nan;
-    uint32_t last[max_dimensions];  // the extents minus 1
+    uint64_t mark, address;
     uint64_t stride[max_dimensions - 1];
-    uint16_t box[max_dimensions];
-    uint8_t step[max_dimensions];
-    uint8_t unused[33];
+    uint32_t extent[max_dimensions];  // 0 stands for 2^32
+    uint32_t box[max_dimensions], step[max_dimensions];
+    uint32_t element;  // an index into `numbered_by_ptx`
+    uint32_t last_dimension, interleave, swizzle, fill;
 };
 static_assert(sizeof(Layout) == tensor_map_bytes);
 
-uint64_t checksum_of(Layout l) {
-    l.checksum = 0;
-    std::byte bytes[sizeof l];
-    std::memcpy(bytes, &l, sizeof l);
-    return fnv1a(bytes, sizeof bytes);
-}
+// The types of elements in the order in which PTX numbers them.
+constexpr MapElement numbered_by_ptx[map_elements] = {
+    MapElement::u8,   MapElement::u16,  MapElement::u32,     MapElement::s32,     MapElement::u64,
+    MapElement::s64,  MapElement::f16,  MapElement::f32,     MapElement::f32_ftz, MapElement::f64,
+    MapElement::bf16, MapElement::tf32, MapElement::tf32_ftz};
 
 std::string numbered(const char* what, uint32_t dimension, const std::string& wrong) {
     return std::string(what) + " " + std::to_string(dimension) + " of the tensor map " + wrong;
@@ -133,20 +132,40 @@ TensorMapBytes encode(const TensorMap& map) {
     Layout l{};
     l.mark = mark;
     l.address = map.address;
-    l.element = uint8_t(map.element);
-    l.rank = uint8_t(map.rank);
-    l.swizzle = uint8_t(map.swizzle);
-    l.nan = map.nan;
+    l.element = uint32_t(std::ranges::find(numbered_by_ptx, map.element) - numbered_by_ptx);
+    l.last_dimension = map.rank - 1;
+    l.swizzle = uint32_t(map.swizzle);
+    l.fill = map.nan;
     for (uint32_t d = 0; d < map.rank; ++d) {
-        l.last[d] = uint32_t(map.extent[d] - 1);
+        l.extent[d] = uint32_t(map.extent[d]);
         if (d > 0) l.stride[d - 1] = map.stride[d];
-        l.box[d] = uint16_t(map.box[d]);
-        l.step[d] = uint8_t(map.step[d]);
+        l.box[d] = map.box[d];
+        l.step[d] = map.step[d];
     }
-    l.checksum = checksum_of(l);
     TensorMapBytes bytes;
     std::memcpy(bytes.data(), &l, sizeof l);
     return bytes;
+}
+
+std::optional<MapField> map_field(std::string_view name, uint64_t ordinal) {
+    struct Known {
+        std::string_view name;
+        uint32_t offset, bytes, count;
+    };
+    static constexpr Known fields[] = {
+        {"global_address", offsetof(Layout, address), 8, 1},
+        {"rank", offsetof(Layout, last_dimension), 4, 1},
+        {"box_dim", offsetof(Layout, box), 4, max_dimensions},
+        {"global_dim", offsetof(Layout, extent), 4, max_dimensions},
+        {"global_stride", offsetof(Layout, stride), 8, max_dimensions - 1},
+        {"element_stride", offsetof(Layout, step), 4, max_dimensions},
+        {"elemtype", offsetof(Layout, element), 4, 1},
+        {"interleave_layout", offsetof(Layout, interleave), 4, 1},
+        {"swizzle_mode", offsetof(Layout, swizzle), 4, 1},
+        {"fill_mode", offsetof(Layout, fill), 4, 1}};
+    const auto* const f = std::ranges::find(fields, name, &Known::name);
+    if (f == std::end(fields) || ordinal >= f->count) return {};
+    return MapField{f->offset + uint32_t(ordinal) * f->bytes, f->bytes};
 }
 
 std::optional<TensorMap> tensor_map_in(std::string_view bytes) {
@@ -157,20 +176,23 @@ std::optional<TensorMap> tensor_map_in(std::string_view bytes) {
 std::optional<TensorMap> tensor_map_in(const std::byte* bytes) {
     Layout l;
     std::memcpy(&l, bytes, sizeof l);
-    if (l.mark != mark || l.checksum != checksum_of(l)) return {};
+    if ((l.mark != mark && l.mark != 0) || l.element >= map_elements || l.interleave != 0 ||
+        l.fill > 1 || l.last_dimension >= max_dimensions ||
+        l.swizzle > uint32_t(Swizzle::bytes_128))
+        return {};
     TensorMap map;
     map.address = l.address;
-    map.element = MapElement(l.element);
-    map.rank = l.rank;
+    map.element = numbered_by_ptx[l.element];
+    map.rank = l.last_dimension + 1;
     map.swizzle = Swizzle(l.swizzle);
-    map.nan = l.nan;
+    map.nan = l.fill != 0;
     for (uint32_t d = 0; d < map.rank; ++d) {
-        map.extent[d] = uint64_t{l.last[d]} + 1;
+        map.extent[d] = l.extent[d] ? l.extent[d] : uint64_t{1} << 32;
         if (d > 0) map.stride[d] = l.stride[d - 1];
         map.box[d] = l.box[d];
         map.step[d] = l.step[d];
     }
-    return map;
+    return problem(map).empty() ? std::optional(map) : std::nullopt;
 }
 
 void write_box(const TensorBox& box, std::byte* shared) {

@@ -3,9 +3,9 @@
 //
 // METHOD
 // On a GPU, the driver makes the 128 bytes of a tensor map, and their layout is not documented. On
-// the simulator, they contain a mark, a checksum, and the arguments of cuTensorMapEncodeTiled. A
-// tensor map that a driver made does not have the mark and is refused. Dimensions are numbered from
-// the innermost one, as in CUDA's documentation.
+// the simulator, they contain a mark and the arguments of cuTensorMapEncodeTiled. A tensor map that
+// a driver made has no mark and is refused. map_field.hpp says how a kernel changes a tensor map.
+// Dimensions are numbered from the innermost one, as in CUDA's documentation.
 #pragma once
 
 #include <array>
@@ -94,7 +94,7 @@ struct TensorMap {
 
 using TensorMapBytes = std::array<std::byte, tensor_map_bytes>;
 [[nodiscard]] TensorMapBytes encode(const TensorMap& map);
-// Returns nothing if these 128 bytes were not written by encode().
+// Returns nothing if these 128 bytes are not a valid tensor map that encode() or a kernel made.
 [[nodiscard]] std::optional<TensorMap> tensor_map_in(const std::byte* bytes);
 [[nodiscard]] std::optional<TensorMap> tensor_map_in(std::string_view bytes);
 

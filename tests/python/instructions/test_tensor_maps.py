@@ -96,9 +96,9 @@ def map_of(x: Any, box: tuple[int, int], swizzle: int = 0) -> bytes:
     )  # fmt: skip
 
 
-def kernel(body: str, parameters: str) -> coalesce.Kernel:
+def kernel(body: str, parameters: str, arch: str = "sm_90") -> coalesce.Kernel:
     source = HELPERS + f'extern "C" __global__ void k({parameters}) {{ {body} }}'
-    return coalesce.Kernel(source, "k", device="sim", arch="sm_90")
+    return coalesce.Kernel(source, "k", device="sim", arch=arch)
 
 
 COPY = """
@@ -258,3 +258,61 @@ def test_counts() -> None:
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     }
     assert "bulk copies" in profile.not_modelled
+
+
+REPLACE = """
+    __shared__ __align__(128) unsigned words[32];
+    __shared__ __align__(128) float box[32][8];
+    __shared__ __align__(8) unsigned long long full;
+    const int t = threadIdx.x;
+    words[t] = from_zero ? 0 : ((const unsigned*)given)[t];
+    if (t == 0) init(at(&full));
+    __syncthreads();
+    if (t == 0) {
+    #define SET(field, ...) \\
+        asm volatile("tensormap.replace.tile." field ".shared::cta.b1024." __VA_ARGS__ : "memory")
+        SET("global_address", "b64 [%0], %1;" :: "r"(at(words)), "l"(x));
+        SET("global_dim", "b32 [%0], 1, %1;" :: "r"(at(words)), "r"(rows));
+        if (from_zero) {
+            SET("rank", "b32 [%0], 1;" :: "r"(at(words)));
+            SET("box_dim", "b32 [%0], 0, %1;" :: "r"(at(words)), "r"(8));
+            SET("box_dim", "b32 [%0], 1, %1;" :: "r"(at(words)), "r"(32));
+            SET("global_dim", "b32 [%0], 0, %1;" :: "r"(at(words)), "r"(8));
+            SET("global_stride", "b64 [%0], 0, %1;" :: "r"(at(words)), "l"(32ull));
+            SET("element_stride", "b32 [%0], 0, %1;" :: "r"(at(words)), "r"(1));
+            SET("element_stride", "b32 [%0], 1, %1;" :: "r"(at(words)), "r"(1));
+            SET("elemtype", "b32 [%0], 7;" :: "r"(at(words)));
+            SET("interleave_layout", "b32 [%0], 0;" :: "r"(at(words)));
+            SET("swizzle_mode", "b32 [%0], 0;" :: "r"(at(words)));
+            SET("fill_mode", "b32 [%0], 1;" :: "r"(at(words)));
+        }
+    }
+    __syncthreads();
+    asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync"
+                 ".aligned [%0], [%1], 128;" :: "l"(made), "r"(at(words)) : "memory");
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(made) : "memory");
+    if (t == 0) {
+        expect(at(&full), sizeof box);
+        bring_box(at(box), (const Map*)made, 0, 0, at(&full));
+    }
+    wait(at(&full));
+    out[t] = box[t][1];
+"""
+
+
+@pytest.mark.parametrize("from_zero", [0, 1])
+def test_a_kernel_makes_or_changes_a_map(from_zero: int) -> None:
+    """PTX ISA, tensormap.replace: the map in shared memory describes 20 rows of x then."""
+    x = coalesce.asarray(np.arange(32 * 8, dtype=np.float32).reshape(32, 8), device="sim")
+    given = np.frombuffer(map_of(coalesce.zeros((9, 8), np.float32, device="sim"), (32, 8)), "u4")
+    made, out = coalesce.zeros(32, np.uint32, device="sim"), np.zeros(32, np.float32)
+    parameters = "const unsigned* given, float* x, void* made, float* out, int rows, int from_zero"
+    k = kernel(REPLACE, parameters, "sm_90a")
+    arguments = given.copy(), x, made, out, 20, from_zero
+    k[1, 32](*arguments)
+    np.testing.assert_array_equal(out[:20], np.asarray(x)[:20, 1])
+    assert np.isnan(out[20:]).all() if from_zero else not out[20:].any()
+    assert not k.check(1, 32, *arguments)
+    profile = k.profile(1, 32, *arguments)
+    np.testing.assert_array_equal(out[:20], np.asarray(x)[:20, 1])
+    assert any("tensormap" in why for why in profile.inexact.values())

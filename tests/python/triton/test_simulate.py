@@ -145,6 +145,9 @@ def test_descriptors_are_arguments(random: np.random.Generator) -> None:
         described = (TensorDescriptor.from_tensor(HostTensor(a), [32, 32]) for a in (x[:, 8:], y))
         simulate(kernels.double_described)[(2, 2)](*described, B=32)
         np.testing.assert_array_equal(y, expected)
+        y = np.ones((64, 64), dtype)
+        simulate(kernels.double_through_pointers)[(2, 2)](x[:, 8:], y, 50, 64, 72, B=32)
+        np.testing.assert_array_equal(y, expected)
     narrow = HostTensor(np.ones((64, 16), np.float32))
     described = [TensorDescriptor(narrow, [64, 64], [16, 1], [32, 32]) for _ in "ab"]
     with pytest.raises(coalesce.MemoryFault, match=r"x\.base"):

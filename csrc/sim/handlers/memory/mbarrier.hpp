@@ -358,11 +358,13 @@ void bulk_copy_to_shared(Warp& w, const Op& op) {
     });
 }
 
-// Executes cp.async.bulk.global.shared. The copy is performed at once, because no thread could
-// observe a delay.
+// Executes cp.async.bulk.global.shared and tensormap.cp_fenceproxy. The copy is performed at once,
+// because no thread could observe a delay.
 template <Watch watch>
 void bulk_copy_to_global(Warp& w, const Op& op) {
-    for_each_lane(w.mask, [&](int i) {
+    // tensormap.cp_fenceproxy has an operand 2. Its lanes make one copy together.
+    const bool once = op.operand[2] != no_operand;
+    for_each_lane(once ? w.mask & (0 - w.mask) : w.mask, [&](int i) {
         Bulk bulk{};
         if (!bulk_of<watch>(w, op, i, Access::store, bulk)) return;
         announce_bulk<watch>(w, op, ptx::Space::shared, Access::load, i, bulk.shared, bulk.bytes);
