@@ -31,11 +31,15 @@ void CheckObserver::check_initialised(const Place& at, const Cell& cell) {
 }
 
 bool CheckObserver::is_padding(const Place& at) const {
-    const uint64_t base = at.shared ? 0 : global_.memory().buffers()[at.buffer].address;
-    const uint64_t first = at.event.address(int(at.lane)) - base, end = first + at.event.bytes;
+    const sim::Buffer* const buffer = at.shared ? nullptr : &global_.memory().buffers()[at.buffer];
+    const CopiedBytes& copied = at.instruction.copied;
+    const uint64_t address = at.event.address(int(at.lane));
+    uint64_t first = address - (buffer ? buffer->address : 0), end = first + at.event.bytes;
     for (uint64_t byte = std::max(first, at.offset); byte < std::min(end, at.end); ++byte) {
-        if (!(at.instruction.copied >> (byte - first) & 1)) return false;
+        if (!(copied.bytes >> (byte - first) & 1)) return false;
     }
+    first -= std::min<uint64_t>(first, copied.before);
+    end = std::min(end + copied.after, buffer ? buffer->bytes : at.warp.block->shared_bytes);
     if (!at.shared) {
         const bool* const undefined = at.undefined - at.offset;
         return std::find(undefined + first, undefined + end, false) != undefined + end;

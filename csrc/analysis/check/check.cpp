@@ -60,7 +60,8 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& la
             std::to_string(max_instructions - 1) + " instructions and " +
             std::to_string(max_blocks) + " blocks");
     }
-    const std::vector<uint16_t> copied = copied_bytes(program);
+    const std::vector<CopiedBytes> copied = copied_bytes(program);
+    origins_ = origins(program, copied);
     const std::vector<bool> before_compare_and_swap = loads_before_compare_and_swap(program);
     const std::vector<uint32_t> update = updates(program);
     const std::vector<bool> for_bit_field = loads_for_bit_fields(program);
@@ -112,6 +113,7 @@ void CheckObserver::start(sim::Block& block) {
         b.shared.row(granule / Row::size, 0, 0).own(granule % Row::size).mark(Cell::initialised);
     }
     b.barriers = {};
+    b.copies.clear();
     b.proxy_fence = 0;
     b.last_op.assign(block.warp_count, {});
     b.unwritten.resize(size_t(block.warp_count) * sim::warp_size * program_.local_bytes);
@@ -169,6 +171,12 @@ void CheckObserver::call(const Warp& w) {
 }
 
 void CheckObserver::access(const Warp& w, const MemoryEvent& e) {
+    if (!state(w).copies.empty()) [[unlikely]]
+        return follow_copies(w, e);
+    check_access(w, e);
+}
+
+void CheckObserver::check_access(const Warp& w, const MemoryEvent& e) {
     if (e.space == Space::shared) return check<true>(w, e);
     if (e.space == Space::global) return check<false>(w, e);
     if (e.space == Space::local) return check_local(w, e);
@@ -296,17 +304,70 @@ void CheckObserver::check_local(const Warp& w, const MemoryEvent& e) {
             std::fill_n(bytes, e.bytes, uint8_t(0));
             return;
         }
-        const auto written = std::count(bytes, bytes + e.bytes, uint8_t(0));
-        if (written == e.bytes) return;
-        bool is_padding = written > 0;
-        for (uint32_t i = 0; i < e.bytes; ++i)
-            is_padding = is_padding && (!bytes[i] || (instructions_[e.pc].copied >> i & 1));
+        uint32_t undefined = 0;
+        for (uint32_t i = 0; i < e.bytes; ++i) undefined |= uint32_t(bytes[i]) << i;
+        if (undefined == 0) return;
+        const CopiedBytes& copied = instructions_[e.pc].copied;
+        const bool copies = (undefined & ~uint32_t(copied.bytes)) == 0;
+        const auto before = ptrdiff_t(std::min<uint64_t>(copied.before, address));
+        const auto after =
+            ptrdiff_t(std::min<uint64_t>(copied.after, program_.local_bytes - address - e.bytes));
+        const auto end = bytes + e.bytes + after;
+        const bool is_padding = copies && std::find(bytes - before, end, uint8_t(0)) != end;
+        if (copies && copied.traced) {
+            BlockState::Copies& c = b.copies[{w.index, e.pc}];
+            c.bytes[size_t(lane)] = uint16_t(undefined);
+            c.address[size_t(lane)] = address;
+            c.padding = (c.padding & ~(LaneMask{1} << lane)) | LaneMask{is_padding} << lane;
+            return;
+        }
         if (is_padding || follows_from_member(e.pc)) return;
         Place at{.warp = w, .event = e, .instruction = instructions_[e.pc], .block = b};
         at.lane = uint32_t(lane);
         at.offset = address;
         uninitialized(at);
     });
+}
+
+void CheckObserver::follow_copies(const Warp& w, const MemoryEvent& e) {
+    BlockState& b = state(w);
+    if (e.access == Access::load) {
+        if (const auto known = b.copies.find({w.index, e.pc}); known != b.copies.end())
+            sim::for_each_lane(e.mask, [&](int lane) { known->second.bytes[size_t(lane)] = 0; });
+        return check_access(w, e);
+    }
+    check_access(w, e);
+    for (const Origin& origin : origins_[e.pc]) {
+        const auto known = b.copies.find({w.index, origin.load});
+        if (known == b.copies.end()) continue;
+        const BlockState::Copies& c = known->second;
+        sim::for_each_lane(e.mask, [&](int lane) {
+            const uint32_t undefined = c.bytes[size_t(lane)] >> origin.from;
+            if ((undefined & ((1u << origin.bytes) - 1)) == 0) return;
+            if (e.space == Space::local) {
+                const size_t first =
+                    (size_t(w.index) * sim::warp_size + size_t(lane)) * program_.local_bytes +
+                    e.address(lane) + origin.to;
+                for (uint32_t i = 0; i < origin.bytes; ++i)
+                    b.unwritten[first + i] = undefined >> i & 1;
+            } else if ((e.space == Space::shared || e.space == Space::global) &&
+                       !sim::has_lane(c.padding, lane) && !follows_from_member(origin.load)) {
+                MemoryEvent load;
+                load.pc = origin.load;
+                load.space = Space::local;
+                load.bytes = uint8_t(program_.instructions[origin.load].bytes);
+                load.mask = e.mask;
+                load.addresses = c.address.data();
+                Place at{.warp = w,
+                         .event = load,
+                         .instruction = instructions_[origin.load],
+                         .block = b};
+                at.lane = uint32_t(lane);
+                at.offset = c.address[size_t(lane)];
+                uninitialized(at);
+            }
+        });
+    }
 }
 
 }  // namespace coalesce::analysis

@@ -33,12 +33,26 @@ struct ArrayShape {
     std::string type;
 };
 
+// What a load reads only to store it elsewhere, as a copy of a structure does.
+struct CopiedBytes {
+    uint16_t bytes = 0;  // a bit mask of these bytes
+    // Debug code copies a structure with several loads. They count as one: these are the numbers of
+    // bytes that the loads of the same line read directly before and after this load.
+    uint32_t before = 0, after = 0;
+    bool traced = false;  // the load is the origin (Origin) of all that stores copy from it
+};
+
+// A part of what a store writes: a load has read it from `from` on.
+struct Origin {
+    uint32_t load = 0;  // an index into Program::instructions
+    uint32_t from = 0, to = 0, bytes = 0;
+};
+
 // The properties of an instruction that the checker needs.
 struct CheckedInstruction {
     sim::Traits traits;
     sim::Access access = sim::Access::load;
-    // A bit mask of the bytes that a lane reads only to store them elsewhere.
-    uint16_t copied = 0;
+    CopiedBytes copied;
     // True for a plain read of an address that the same thread then updates with compare-and-swap;
     // see loads_before_compare_and_swap().
     bool before_compare_and_swap = false;
@@ -56,11 +70,16 @@ struct CheckedInstruction {
     bool by_words = false;
 };
 
-// Returns one bit mask for each instruction. For a load, the mask marks the loaded bytes that the
-// kernel only copies. Only stores of such a byte read its register. These bytes may be
-// uninitialized. For example, a kernel that copies a structure also copies the unused bytes between
-// its members (padding), and this is no mistake.
-[[nodiscard]] std::vector<uint16_t> copied_bytes(const sim::Program& program);
+// Returns one entry for each instruction. For a load, it says which of the loaded bytes the kernel
+// only copies. Only stores of such a byte read its register. These bytes may be uninitialized. For
+// example, a kernel that copies a structure also copies the unused bytes between its members
+// (padding), and this is no mistake.
+[[nodiscard]] std::vector<CopiedBytes> copied_bytes(const sim::Program& program);
+
+// Returns one entry for each instruction. For a store, it says which loads have read what it
+// writes.
+[[nodiscard]] std::vector<std::vector<Origin>> origins(const sim::Program& program,
+                                                       const std::vector<CopiedBytes>& copied);
 
 // Returns one entry for each instruction: true if it is a load that is part of a write of a bit
 // field. To write a bit field, a kernel loads the word that contains it, replaces some bits and
@@ -151,9 +170,13 @@ class CheckObserver {
 
     static BlockState& state(const sim::Warp& w);
 
+    void check_access(const sim::Warp& w, const sim::MemoryEvent& e);
     template <bool shared>
     void check(const sim::Warp& w, const sim::MemoryEvent& e);
     void check_local(const sim::Warp& w, const sim::MemoryEvent& e);
+    // Follows uninitialized bytes of local memory that a thread only copies. In local memory, the
+    // copy is uninitialized, too. Reports a copy to memory that other threads can read.
+    void follow_copies(const sim::Warp& w, const sim::MemoryEvent& e);
     // The address of a read may be computed from the address of a parameter. Reports the read if it
     // is outside this parameter.
     void check_parameter(const sim::Warp& w, const sim::MemoryEvent& e);
@@ -264,6 +287,7 @@ class CheckObserver {
     const sim::GridRun& launch_;
     const bool strict_;
     std::vector<CheckedInstruction> instructions_;
+    std::vector<std::vector<Origin>> origins_;
     std::vector<uint32_t> buffer_hints_;  // for each instruction: the buffer of its last access
     const UnwrittenRegisters registers_;
     uint32_t shared_bits_ = 4, global_bits_ = 4;

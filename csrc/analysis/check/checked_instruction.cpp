@@ -65,32 +65,150 @@ class Addresses {
 
 }  // namespace
 
-std::vector<uint16_t> copied_bytes(const sim::Program& program) {
-    using enum sim::OpCode;
-    // The registers that are used by other instructions than stores that copy their values.
-    std::set<Register> used;
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-        const sim::InstructionInfo& in = program.instructions[i];
-        const DataFlow& flow = program.data_flow[i];
-        const bool copies = in.traits.code == st || in.traits.code == ld;
-        for (const uint32_t r : copies ? flow.address : flow.reads) used.emplace(in.function, r);
+namespace {
+
+// Registers, and what instructions do with them that only pass a value on.
+class Values {
+  public:
+    explicit Values(const sim::Program& program) {
+        std::map<Register, uint32_t> writers;
+        for (const DataFlow& flow : program.data_flow)
+            for (const uint32_t r : flow.writes) ++writers[at(program, flow, r)];
+        std::vector<std::pair<Register, Register>> passed;  // from the second to the first
+        for (size_t i = 0; i < program.instructions.size(); ++i) {
+            const sim::OpCode code = program.instructions[i].traits.code;
+            const DataFlow& flow = program.data_flow[i];
+            for (const uint32_t r : flow.writes)
+                if (flow.guarded || writers[at(program, flow, r)] > 1)
+                    unclear_.insert(at(program, flow, r));
+            const bool moves = flow.copied >= 0 && flow.added == 0 && !flow.writes.empty();
+            const bool shuffles =
+                code == sim::OpCode::shfl && !flow.writes.empty() && !flow.reads.empty();
+            const bool copies = code == sim::OpCode::st || code == sim::OpCode::ld;
+            const std::vector<uint32_t>& reads = copies ? flow.address : flow.reads;
+            for (size_t n = 0; n < reads.size(); ++n) {
+                const Register read = at(program, flow, reads[n]);
+                if (moves || (shuffles && n == 0))
+                    passed.emplace_back(at(program, flow, flow.writes[0]), read);
+                else
+                    used_.insert(read);
+            }
+            if (moves)
+                moved_[at(program, flow, flow.writes[0])] =
+                    at(program, flow, uint32_t(flow.copied));
+        }
+        for (size_t before = SIZE_MAX; before != used_.size();) {
+            before = used_.size();
+            for (auto pass = passed.rbegin(); pass != passed.rend(); ++pass)
+                if (used_.contains(pass->first) || unclear_.contains(pass->first))
+                    used_.insert(pass->second);
+        }
     }
-    std::vector<uint16_t> copied;
+    // Returns true if only stores read the register, or registers that have its value.
+    [[nodiscard]] bool is_copied(Register r) const { return !used_.contains(r); }
+    // Returns true if the register always has the value of the instruction that writes it.
+    [[nodiscard]] bool is_clear(Register r) const { return !unclear_.contains(r); }
+    // Returns the register from which moves have brought the value.
+    [[nodiscard]] Register source(Register r) const {
+        for (int steps = 0; steps < 16 && is_clear(r); ++steps) {
+            const auto from = moved_.find(r);
+            if (from == moved_.end()) break;
+            r = from->second;
+        }
+        return r;
+    }
+
+  private:
+    static Register at(const sim::Program& program, const DataFlow& flow, uint32_t r) {
+        return {program.instructions[size_t(&flow - program.data_flow.data())].function, r};
+    }
+    std::set<Register> used_, unclear_;
+    std::map<Register, Register> moved_;
+};
+
+// Finds neighbouring loads that only copy, and belong to the same source line.
+void find_neighbours(const sim::Program& program, std::vector<CopiedBytes>& copied) {
+    using Key = std::tuple<uint32_t, std::string, int64_t, uint32_t, uint32_t>;
+    std::map<Key, std::vector<std::pair<int64_t, uint32_t>>> loads;  // their offsets
+    const Addresses addresses(program);
+    for (uint32_t i = 0; i < copied.size(); ++i) {
+        const sim::InstructionInfo& in = program.instructions[i];
+        if (!copied[i].bytes || in.traits.code != sim::OpCode::ld) continue;
+        const auto [function, symbol, base, offset] = addresses.of(i);
+        loads[{function, symbol, base, in.source.file, in.source.line}].emplace_back(offset, i);
+    }
+    for (auto& [key, all] : loads) {
+        std::ranges::sort(all);
+        int64_t first = 0, end = INT64_MIN;
+        for (const auto& [offset, i] : all) {
+            if (offset > end) first = offset;
+            copied[i].before = uint32_t(offset - first);
+            end = std::max(end, offset + int64_t(program.instructions[i].bytes));
+        }
+        first = INT64_MAX;
+        for (auto load = all.rbegin(); load != all.rend(); ++load) {
+            const int64_t after = load->first + int64_t(program.instructions[load->second].bytes);
+            if (after < first) end = after;
+            copied[load->second].after = uint32_t(end - after);
+            first = load->first;
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<CopiedBytes> copied_bytes(const sim::Program& program) {
+    const Values values(program);
+    std::vector<CopiedBytes> copied;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
         const sim::InstructionInfo& in = program.instructions[i];
         const std::vector<uint32_t>& written = program.data_flow[i].writes;
-        uint16_t& bytes = copied.emplace_back();
-        if (in.access == Access::async_copy) bytes = 0xffff;
-        if (in.traits.code != ld || in.bytes == 0) continue;
+        CopiedBytes& c = copied.emplace_back();
+        if (in.access == Access::async_copy) c.bytes = 0xffff;
+        if (in.traits.code != sim::OpCode::ld || in.bytes == 0) continue;
         // If the load drops one of its results, it is not known which bytes the other results have.
         if (written.size() != in.traits.elements) continue;
         const size_t size = in.bytes / written.size();
+        c.traced = true;
         for (size_t n = 0; n < written.size(); ++n) {
-            if (used.contains({in.function, written[n]})) continue;
-            bytes |= uint16_t(((1u << size) - 1) << (n * size));
+            const Register r{in.function, written[n]};
+            c.traced = c.traced && values.is_clear(r);
+            if (!values.is_copied(r)) continue;
+            c.bytes |= uint16_t(((1u << size) - 1) << (n * size));
         }
     }
+    find_neighbours(program, copied);
     return copied;
+}
+
+std::vector<std::vector<Origin>> origins(const sim::Program& program,
+                                         const std::vector<CopiedBytes>& copied) {
+    const Values values(program);
+    std::map<Register, std::pair<uint32_t, uint32_t>> loaded;  // the load, and the byte
+    for (uint32_t i = 0; i < copied.size(); ++i) {
+        if (!copied[i].traced) continue;
+        const std::vector<uint32_t>& written = program.data_flow[i].writes;
+        const uint32_t size = uint32_t(program.instructions[i].bytes / written.size());
+        for (uint32_t n = 0; n < written.size(); ++n)
+            loaded[{program.instructions[i].function, written[n]}] = {i, n * size};
+    }
+    std::vector<std::vector<Origin>> result(copied.size());
+    for (uint32_t i = 0; i < copied.size(); ++i) {
+        const sim::InstructionInfo& in = program.instructions[i];
+        if (in.traits.code != sim::OpCode::st || in.bytes == 0) continue;
+        const DataFlow& flow = program.data_flow[i];
+        // The value of a store comes after its address.
+        std::vector<uint32_t> stored(flow.reads);
+        for (const uint32_t r : flow.address) std::erase(stored, r);
+        if (stored.size() != in.traits.elements) continue;
+        const uint32_t size = uint32_t(in.bytes / stored.size());
+        for (uint32_t n = 0; n < stored.size(); ++n) {
+            const auto known = loaded.find(values.source({in.function, stored[n]}));
+            if (known != loaded.end())
+                result[i].push_back({known->second.first, known->second.second, n * size, size});
+        }
+    }
+    return result;
 }
 
 std::vector<bool> loads_before_compare_and_swap(const sim::Program& program) {

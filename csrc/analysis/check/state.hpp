@@ -13,6 +13,14 @@ struct CheckObserver::BlockState {
     // For each byte of .local variables: true while the byte has not been written. The indices are
     // [warp][lane][offset].
     std::vector<uint8_t> unwritten;
+    // Uninitialized bytes of local memory that lanes have loaded and will copy, for each load of a
+    // warp: which of the loaded bytes, the address, and the lanes for which they may be padding.
+    struct Copies {
+        sim::LaneMask padding = 0;
+        std::array<uint16_t, sim::warp_size> bytes{};
+        std::array<uint64_t, sim::warp_size> address{};
+    };
+    std::map<std::pair<uint32_t, uint32_t>, Copies> copies;  // by warp and instruction
     // The tracked registers of each warp.
     std::vector<UnwrittenRegisters::State> registers;
     // A barrier at which threads wait.

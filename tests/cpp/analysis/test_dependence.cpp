@@ -128,7 +128,7 @@ TEST(Dependence, BytesThatAreOnlyCopied) {
     };
     for (const Case& c : cases) {
         const sim::Program program = program_of(c.load + "; " + c.after);
-        EXPECT_EQ(copied_bytes(program)[instruction(program, c.load)], c.copied)
+        EXPECT_EQ(copied_bytes(program)[instruction(program, c.load)].bytes, c.copied)
             << c.load << c.after;
     }
 }

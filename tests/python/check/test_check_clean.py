@@ -410,3 +410,41 @@ def test_pipeline():
         }
     }"""
     clean(source, 1, 64, np.arange(256, dtype=np.int32), np.zeros(256, np.int32))
+
+
+# Debug code copies structures with several loads, and also their padding and members without a
+# value. Each snippet returns a number.
+COPIES = {
+    "padding": "V v; v.t = 1; v.x = i; v.s = 2; V w = v, u[2] = {w, v};"
+    " return u[i & 1].x + u[0].s;",
+    "shared": "__shared__ V all[32]; V v; v.t = 1; v.x = i; all[i] = v; __syncthreads();"
+    " V w = all[i ^ 1]; return w.x + w.t;",
+    "memcpy": "V v, w; v.t = 1; v.x = i; memcpy(&w, &v, sizeof v); return w.x + w.t;",
+    "heap": "V *v = new V; v->t = 1; v->x = i; V w = *v; delete v; return w.x + w.t;",
+    "lambda": "char c = 2; double d = i; auto f = [=](int n) { return c * d + n; }; auto g = f;"
+    " return g(1);",
+    "union": "union U { char c; double x; } u; u.c = 3; U v = u; return v.c;",
+    "empty class": "struct Plus { __device__ int operator()(int a, int b) { return a + b; } } p;"
+    " Plus q = p; return q(i, 1);",
+    "member without a value": "struct R { int a[5], flag; double extra; } r;"
+    " for (int &x : r.a) x = i; r.flag = 0; R l = r; r = l; return r.a[3];",
+    "shuffle": "auto t = cg::tiled_partition<32>(cg::this_thread_block()); V v; v.t = 1; v.x = i;"
+    " V r = t.shfl(v, 5); return r.x + r.t;",
+    "cooperative groups": "auto b = cg::this_thread_block(); auto t = cg::tiled_partition<8>(b);"
+    " return cg::reduce(t, i, cg::plus<int>()) + b.size();",
+}
+
+
+@pytest.mark.parametrize("options", [(), ("-G",)])
+@pytest.mark.parametrize("body", COPIES.values(), ids=COPIES)
+def test_copies_of_structures(body, options):
+    source = f"""#include <cooperative_groups.h>
+    #include <cooperative_groups/reduce.h>
+    namespace cg = cooperative_groups;
+    struct V {{ char t; double x; short s; }};
+    __device__ double of(int i) {{ {body} }}
+    extern "C" __global__ void k(double *out) {{ out[threadIdx.x] = of(threadIdx.x); }}"""
+    out = np.zeros(32)
+    findings = coalesce.Kernel(source, "k", options).check(1, 32, out)
+    assert not findings, str(findings)
+    assert out.any()

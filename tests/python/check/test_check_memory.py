@@ -374,6 +374,23 @@ def test_the_first_write_of_a_bit_field(space, options):
     assert out.any()
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "V v; V w = v; out[t] = w.x;",
+        "V v; v.c = 1; V w = v; out[t] = w.x + 1;",
+        "V v; __shared__ V s[32]; s[t] = v; out[t] = 1;",
+        "int n; int m = n; if (m > 3) out[t] = 1;",
+        "int a[4]; a[t & 3] = 1; int b[4]; for (int i = 0; i < 4; ++i) b[i] = a[i]; out[t] = b[2];",
+    ],
+)
+def test_debug_code_that_uses_a_copy_of_nothing(body):
+    source = f"""struct V {{ char c; int x; }};
+    extern "C" __global__ void k(int *out) {{ int t = threadIdx.x; {body} }}"""
+    findings = coalesce.Kernel(source, "k", ["-G"]).check(1, 32, np.zeros(32, np.int32))
+    assert {f.kind for f in findings} == {"uninitialized"}, str(findings)
+
+
 @pytest.mark.parametrize("update", ["s.a |= 4", "s.a += 1"])
 def test_an_update_of_uninitialized_memory(update):
     source = f"""struct S {{ unsigned a; }};
