@@ -5,12 +5,15 @@
 // Created memory is a Linux file without a name (memfd). A reservation has two ranges of the same
 // size: one of simulated addresses, and one in this process, where the simulator accesses the data.
 // mmap() maps created memory into the second range. Neighbouring mappings with the same access
-// become one allocation, because kernels and copies may use them as one array.
+// become one allocation, because kernels and copies may use them as one array. In a checked run, a
+// second file and a third range say which bytes are undefined, so that the memory keeps this state
+// wherever it is mapped.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "cudart/abi/driver.hpp"
 #include "cudart/state/api.hpp"
@@ -35,16 +38,41 @@ CreatedRecord& created(CreatedHandle handle) {
 void drop(CreatedHandle handle) {
     if (--handle->uses > 0) return;
     close(handle->file);
+    if (handle->undefined >= 0) close(handle->undefined);
     runtime().memory.give_back(handle->bytes);
     runtime().virtual_memory.created.erase(handle);
     delete handle;
 }
 
+int make_file(uint64_t bytes) {
+    const int file = memfd_create("cuMemCreate", MFD_CLOEXEC);
+    require(file >= 0 && ftruncate(file, off_t(bytes)) == 0, cudaErrorMemoryAllocation);
+    return file;
+}
+
 CreatedHandle keep(int file, uint64_t bytes, const AllocationProperties& properties) {
-    runtime().memory.take(bytes);
-    return *runtime()
-                .virtual_memory.created.insert(new CreatedRecord{file, bytes, properties})
+    Runtime& rt = runtime();
+    rt.memory.take(bytes);
+    const int undefined = rt.memory.keeps_undefined() ? make_file(bytes) : -1;
+    return *rt.virtual_memory.created.insert(new CreatedRecord{file, undefined, bytes, properties})
                 .first;
+}
+
+// Returns a range of addresses of this process. Nothing is mapped there.
+std::byte* reserve(uint64_t bytes) {
+    void* const got =
+        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(got != MAP_FAILED, cudaErrorMemoryAllocation);
+    return static_cast<std::byte*>(got);
+}
+
+void map(std::byte* at, uint64_t bytes, int file) {
+    void* const got = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+    require(got != MAP_FAILED, cudaErrorMemoryAllocation);
+}
+
+void unmap(std::byte* at, uint64_t bytes) {
+    mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 void check_multiple(uint64_t bytes) {
@@ -95,6 +123,9 @@ void update(Reservation& r) {
             a.address = first->first;
             a.bytes = end - first->first;
             a.host = r.host + (first->first - r.address);
+            if (r.undefined)  // the range belongs to the reservation
+                a.undefined = {reinterpret_cast<bool*>(r.undefined + (first->first - r.address)),
+                               [](bool*) {}};
             a.kind = Kind::mapped;
             a.writable = first->second.access == read_write_access;
             a.function = "cuMemMap";
@@ -138,10 +169,8 @@ void core::cuMemAddressReserve(DevicePointer* address, size_t bytes, size_t alig
     r.address = runtime().memory.reserve(bytes, std::max<uint64_t>(alignment, granularity));
     r.bytes = bytes;
     r.number = ++runtime().virtual_memory.count;
-    void* const host =
-        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    require(host != MAP_FAILED, cudaErrorMemoryAllocation);
-    r.host = static_cast<std::byte*>(host);
+    r.host = reserve(bytes);
+    if (runtime().memory.keeps_undefined()) r.undefined = reserve(bytes);
     *address = r.address;
     runtime().virtual_memory.reservations.emplace(r.address, std::move(r));
 }
@@ -153,6 +182,7 @@ void core::cuMemAddressFree(DevicePointer address, size_t bytes) {
     require(entry->second.mappings.empty(), cudaErrorInvalidValue,
             "memory is still mapped in the range; cuMemUnmap() must come first");
     munmap(entry->second.host, bytes);
+    if (entry->second.undefined) munmap(entry->second.undefined, bytes);
     runtime().virtual_memory.reservations.erase(entry);
     runtime().memory.end_reservation(address, bytes);
 }
@@ -161,9 +191,12 @@ void core::cuMemCreate(CreatedHandle* handle, size_t bytes, const AllocationProp
     require(handle && flags == 0, cudaErrorInvalidValue);
     check_properties(p);
     check_multiple(bytes);
-    const int file = memfd_create("cuMemCreate", MFD_CLOEXEC);
-    require(file >= 0 && ftruncate(file, off_t(bytes)) == 0, cudaErrorMemoryAllocation);
-    *handle = keep(file, bytes, *p);
+    *handle = keep(make_file(bytes), bytes, *p);
+    if ((*handle)->undefined < 0) return;
+    std::byte* const undefined = reserve(bytes);
+    map(undefined, bytes, (*handle)->undefined);
+    std::memset(undefined, true, bytes);
+    munmap(undefined, bytes);
 }
 void core::cuMemRelease(CreatedHandle handle) {
     created(handle).released = true;
@@ -184,9 +217,8 @@ void core::cuMemMap(DevicePointer address, size_t bytes, size_t offset, CreatedH
     const bool before = next == r.mappings.begin() ||
                         std::prev(next)->first + std::prev(next)->second.bytes <= address;
     require(after && before, cudaErrorInvalidValue, "memory is already mapped in the range");
-    void* const got = mmap(r.host + (address - r.address), bytes, PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_FIXED, memory.file, 0);
-    require(got != MAP_FAILED, cudaErrorMemoryAllocation);
+    map(r.host + (address - r.address), bytes, memory.file);
+    if (r.undefined) map(r.undefined + (address - r.address), bytes, memory.undefined);
     ++memory.uses;
     r.mappings[address] = {bytes, handle, 0};
     update(r);
@@ -195,8 +227,8 @@ void core::cuMemUnmap(DevicePointer address, size_t bytes) {
     Reservation& r = reservation_of(address, bytes);
     for (const uint64_t at : mappings_of(r, address, bytes)) {
         const Mapping mapping = r.mappings[at];
-        mmap(r.host + (at - r.address), mapping.bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        unmap(r.host + (at - r.address), mapping.bytes);
+        if (r.undefined) unmap(r.undefined + (at - r.address), mapping.bytes);
         r.mappings.erase(at);
         drop(mapping.memory);
     }

@@ -157,8 +157,11 @@ void require_context() {
     require(current->active, cudaErrorContextIsDestroyed, "the current context was destroyed");
 }
 
-ProgramCall::ProgramCall() : before_(std::exchange(in_work, true)) {}
-ProgramCall::~ProgramCall() { in_work = before_; }
+ProgramCall::ProgramCall() : before_(std::exchange(in_work, true)) { runtime().order.guard(true); }
+ProgramCall::~ProgramCall() {
+    runtime().order.guard(false);
+    in_work = before_;
+}
 
 void* caller() { return current_caller; }
 

@@ -65,7 +65,7 @@ struct Allocation {
         void* caller = nullptr;
     } filled = {};
     // In a checked run, whether each byte is undefined. Null means that all bytes are defined.
-    std::unique_ptr<bool[]> undefined;
+    std::shared_ptr<bool[]> undefined;
     [[nodiscard]] uint64_t end() const { return address + bytes; }
     [[nodiscard]] bool readable_by_host() const {
         return kind == Kind::managed || kind == Kind::pinned || kind == Kind::registered;
@@ -134,6 +134,7 @@ class Memory {
     [[nodiscard]] uint64_t total() const;
     [[nodiscard]] const std::map<uint64_t, Allocation>& all() const { return allocations_; }
     void keep_undefined() { checked_ = true; }
+    [[nodiscard]] bool keeps_undefined() const { return checked_; }
     // How often an allocation was made or freed.
     [[nodiscard]] uint64_t changes() const { return changes_; }
 
@@ -176,6 +177,7 @@ struct Pools {
 // The state of virtual memory management (driver/virtual.cpp).
 struct CreatedRecord {
     int file = -1;
+    int undefined = -1;  // in a checked run, a file that says whether each byte is undefined
     uint64_t bytes = 0;
     AllocationProperties properties{};
     uint64_t uses = 1;  // the handle and the mappings
@@ -189,6 +191,7 @@ struct Mapping {
 struct Reservation {
     uint64_t address = 0, bytes = 0, number = 0;
     std::byte* host = nullptr;
+    std::byte* undefined = nullptr;  // null unless the run is checked
     std::map<uint64_t, Mapping> mappings;
     std::vector<uint64_t> allocations;  // addresses, in Runtime::memory
 };

@@ -306,6 +306,16 @@ HOST_MISTAKES = {
         "missing wait",
         "writes to",
     ),
+    "a host function of another stream changes the source": (
+        (
+            "cudaStream_t t; OK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));"
+            "OK(cudaMemcpyAsync(d, h, 256, cudaMemcpyHostToDevice, s));"
+            "OK(cudaLaunchHostFunc(t, [](void *p) { ((volatile int *)p)[0] = 9; }, h));"
+            "OK(cudaStreamDestroy(t));"
+        ),
+        "missing wait",
+        "writes to byte 0",
+    ),
     "the destination of a copy is read": (
         (
             "OK(cudaMemset(d, 0, 256)); OK(cudaMemcpyAsync(h, d, 256, cudaMemcpyDeviceToHost, s));"
@@ -334,6 +344,10 @@ NO_HOST_MISTAKES = [
     (
         "OK(cudaMemcpyAsync(d, h, 256, cudaMemcpyHostToDevice, s)); OK(cudaStreamSynchronize(s));"
         "((volatile int *)h)[0] = 9;"
+    ),
+    (
+        "OK(cudaMemcpyAsync(d, h, 256, cudaMemcpyHostToDevice, s));"
+        "OK(cudaLaunchHostFunc(s, [](void *p) { ((volatile int *)p)[0] = 9; }, h));"
     ),
     "OK(cudaMemset(d, 1, 256)); twice<<<1, 32>>>((char *)d, e);",
     "OK(cudaMemset(d, 0, 256)); twice<<<1, 32>>>(d, e);",

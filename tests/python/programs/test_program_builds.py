@@ -229,6 +229,11 @@ int main() {
     OK(cudaGraphGetEdges(g, from, to, &count)); OK(count != 1 || from[0] != n[0] || to[0] != n[1]);
     OK(cudaGraphNodeGetDependencies(n[1], from, &count)); OK(count != 1);
     OK(cudaGraphNodeGetDependentNodes(n[0], to, &count)); OK(count != 1);
+    OK(cudaGraphGetEdges(g, nullptr, to, &count) != cudaErrorInvalidValue);
+    OK(cudaGraphGetEdges(g, from, nullptr, &count) != cudaErrorInvalidValue);
+    OK(cudaGraphAddDependencies(g, nullptr, &n[1], 1) != cudaErrorInvalidValue);
+    OK(cudaGraphRemoveDependencies(g, &n[0], nullptr, 1) != cudaErrorInvalidValue);
+    OK(cudaGraphAddDependencies(g, nullptr, nullptr, 0));
     OK(cudaGraphRemoveDependencies(g, &n[0], &n[1], 1));
     cudaStream_t s; OK(cudaStreamCreate(&s)); cudaStreamCaptureStatus c;
     OK(cudaStreamGetCaptureInfo_v2(s, &c)); OK(c != cudaStreamCaptureStatusNone);

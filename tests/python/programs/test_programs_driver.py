@@ -182,6 +182,20 @@ WRONG = {
         "CUDA_ERROR_INVALID_VALUE",
         "cuMemcpyHtoD(): the destination goes 4 bytes past the end of the 4 bytes of cuMemAlloc() ",
     ),
+    "mapped memory to which nothing was written": (
+        (
+            "start(); CUmemAllocationProp p = {}; p.type = CU_MEM_ALLOCATION_TYPE_PINNED;"
+            "p.location.type = CU_MEM_LOCATION_TYPE_DEVICE; size_t n = 2 << 20; int h[2];"
+            "CUmemGenericAllocationHandle m; OK(cuMemCreate(&m, n, &p, 0));"
+            "OK(cuMemAddressReserve(&memory, 2 * n, 0, 0, 0)); OK(cuMemMap(memory, n, 0, m, 0));"
+            "OK(cuMemMap(memory + n, n, 0, m, 0));"  # the same memory
+            "CUmemAccessDesc access = {p.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};"
+            "OK(cuMemSetAccess(memory, 2 * n, &access, 1)); OK(cuMemsetD32(memory + n, 0, 1));"
+            "OK(cuMemcpyDtoH(h, memory, 4)); SHOW(cuMemcpyDtoH(h, memory + n + 4, 4));"
+        ),
+        "CUDA_SUCCESS",
+        "memory to which nothing was written: the 4194304 bytes of cuMemMap() number 1",
+    ),
     "mapped without access": (
         (
             "start(); CUmemAllocationProp p = {}; p.type = CU_MEM_ALLOCATION_TYPE_PINNED;"
