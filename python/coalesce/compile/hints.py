@@ -36,6 +36,15 @@ _WHEELS = (
 )
 
 
+# Extensions of C++ that nvcc accepts in device code, and NVRTC does not.
+_GNU = (
+    (r"\bcase\b[^:\n]*\.\.\.", "ranges of cases (`case 1 ... 4:`)"),
+    (r"\(\s*\{", "statements in expressions (`({ ... })`)"),
+    (r"\?\s*:", "conditional expressions without a second operand (`a ?: b`)"),
+    (r"\{\s*\.\w+\s*=", "names of members in initializers before `-std=c++20`"),
+)
+
+
 def error_message(title: str, log: str, architectures: Sequence[int]) -> str:
     """Return the message of a CompileError: the title, the compiler's log, and advice.
 
@@ -43,7 +52,7 @@ def error_message(title: str, log: str, architectures: Sequence[int]) -> str:
     """
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
     advice += [*for_pasted_text(log), *_template_arguments(log), *_shared_memory(log)]
-    advice += _constant_memory(log)
+    advice += [*_constant_memory(log), *_gnu(log)]
     if 'error: expected a ";"' in log:
         advice.append('If a ";" is missing, it is often missing at the end of the line before.')
     if "Loop in catastrophic error processing" in log:
@@ -71,8 +80,14 @@ def for_pasted_text(log: str) -> Iterator[str]:
             "blockIdx.x * blockDim.x + threadIdx.x in place of get_global_id(0)."
         )
     if "unrecognized token" in log:
-        letters = dict.fromkeys(c for line in shown for c in line if ord(c) > 127)
-        names = ", ".join(f"{unicodedata.name(c, '')} (U+{ord(c):04X})" for c in letters)
+        others = dict.fromkeys(c for line in shown for c in line if ord(c) > 127)
+        if any(c.isalpha() for c in others):
+            yield (
+                "NVRTC accepts only ASCII letters in names (nvcc accepts others, too, except in "
+                "names of kernels, device functions and device variables). Rename them."
+            )
+        signs = [c for c in others if not c.isalpha()]
+        names = ", ".join(f"{unicodedata.name(c, '')} (U+{ord(c):04X})" for c in signs)
         if names:
             yield (
                 "The source has characters that are not C++; text that was copied from a page or "
@@ -187,6 +202,14 @@ def _missing_function(log: str) -> list[str]:
         "alone, so put the body into this source."
     )
     return [advice]
+
+
+def _gnu(log: str) -> Iterator[str]:
+    """Yield advice for extensions of GNU C++ in lines with errors."""
+    lines = re.findall(r"\berror: .*\n\s*(.*)", log)
+    for pattern, name in _GNU:
+        if any(re.search(pattern, line) for line in lines):
+            yield f"NVRTC does not support {name}, which nvcc accepts. Write standard C++ here."
 
 
 def _shared_memory(log: str) -> Iterator[str]:

@@ -97,6 +97,10 @@ def test_an_error_is_the_compilers_log_with_the_line() -> None:
         ("", ["-nonsense"], "nonsense"),
         ("", ["-arch=sm_1"], "This NVRTC can compile for sm_"),
         ("__global__ void k(int *x) { x[0] = 1 }", [], "at the end of the line before"),
+        ("__global__ void k(int *x) { switch (*x) { case 1 ... 4: ; } }", [], "1 ... 4:`.*nvcc"),
+        ("__global__ void k(int *x) { x[0] = ({ int i = 2; i; }); }", [], "statements in"),
+        ("__global__ void k(int *x) { x[0] = x[1] ?: 3; }", [], "without a second operand"),
+        ("__global__ void k(int *x) { int größe = 1; }", [], "only ASCII letters"),
         (
             "__global__ void k(int i) { __shared__ volatile int s[20000]; s[i] = 1; }",
             [],

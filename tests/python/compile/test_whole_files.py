@@ -521,6 +521,11 @@ def test_words_that_only_a_host_compiler_needs(device: str) -> None:
     API __device__ int sum(const block& b) { return b.whole + b.parts.high + b.last; }
     API __global__ void k(const block b, int* x) {
         __asm__ __volatile__("add.s32 %0, %1, 1;" : "=r"(*x) : "r"(sum(b)));
+        const int one = 1;
+        __typeof__(one) same = one;
+        __typeof__(x[0]) &first = *x;
+        __auto_type next = first + same;
+        first = next - one;
     }
     API int main() { k<<<1, 1>>>(block(), 0); }
     """

@@ -58,6 +58,13 @@ template <class, class> class basic_istream;
 #define __extension__
 #define __signed__ signed
 #define __asm__ asm
+#define __auto_type auto
+template <class T> struct __coalesce_typeof { typedef T type; };
+template <class T> struct __coalesce_typeof<T &> { typedef T type; };
+template <class T> struct __coalesce_typeof<T &&> { typedef T type; };
+template <class T> using __coalesce_typeof_t = typename __coalesce_typeof<T>::type;
+#define __typeof__(...) __coalesce_typeof_t<decltype((__VA_ARGS__))>
+#define __typeof(...) __typeof__(__VA_ARGS__)
 // Templates, because cuda_device_runtime_api.h defines functions with these names.
 #if __CUDA_ARCH__ >= 900
 template <class = void> __device__ inline void cudaGridDependencySynchronize() {
