@@ -212,9 +212,11 @@ def _addresses(addresses: Any) -> np.ndarray[Any, np.dtype[np.uint64]]:
             f"`addresses` must have one axis, with an address for each lane; got shape "
             f"{array.shape}"
         )
+    # First, because it fails at once for an array that is too large, as of broadcast_to().
+    converted = array.astype(np.uint64)
     if array.size and array.dtype.kind == "i" and array.min() < 0:
         raise ValueError(f"`addresses` must not be negative; got {array.min()}")
-    return array.astype(np.uint64)
+    return converted
 
 
 def _active(mask: Any, lanes: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

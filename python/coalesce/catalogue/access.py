@@ -111,8 +111,8 @@ def _permuted(x: Operand, options: dict[str, Any]) -> Setup:
     order = require.as_array("order", options.get("order", range(31, -1, -1)))
     if order.dtype.kind not in "iu":
         raise TypeError(f"`order` must hold integers; got dtype {order.dtype}")
-    if sorted(order.ravel().tolist()) != list(range(32)) or order.ndim != 1:
-        raise ValueError(f"`order` must be a permutation of 0 to 31; got {order.tolist()}")
+    if order.shape != (32,) or sorted(order.tolist()) != list(range(32)):
+        raise ValueError(f"`order` must be a permutation of 0 to 31; got {require.shown(order)}")
     return x.shape[0], {}, ("ORDER=" + ",".join(map(str, order.tolist())),), []
 
 
@@ -125,7 +125,9 @@ def _gather(x: Operand, options: dict[str, Any]) -> Setup:
         raise ValueError("`index` is missing; pattern 'gather' reads x[index], so pass index=...")
     wanted = options["index"]
     if isinstance(wanted, np.ndarray) and wanted.dtype.kind in "iu" and wanted.size:
-        low, high = int(wanted.min()), int(wanted.max())
+        # An array from numpy.broadcast_to() may have more elements than can be read.
+        distinct = wanted[tuple(slice(None if stride else 1) for stride in wanted.strides)]
+        low, high = int(distinct.min()), int(distinct.max())
         if low < 0 or high >= x.shape[0]:
             wrong = low if low < 0 else high
             last = x.shape[0] - 1

@@ -15,6 +15,7 @@ is read. Therefore code that reads such an object runs inside ``with reading(...
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 import operator
@@ -24,6 +25,9 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
+
+# More than any call needs. Some sequences never end, and some would not fit into memory.
+_MOST_ITEMS = 1 << 20
 
 
 @contextmanager
@@ -151,9 +155,12 @@ def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:
     if isinstance(value, str | bytes | bytearray):
         raise TypeError(f"{quoted(name)} must be {what}; got {shown(value)}")
     try:
-        return list(value)
+        items = list(itertools.islice(value, _MOST_ITEMS + 1))
     except Exception:
         raise TypeError(f"{quoted(name)} must be {what}; got {shown(value)}") from None
+    if len(items) > _MOST_ITEMS:
+        raise ValueError(f"{quoted(name)} must have at most {_MOST_ITEMS:,} items")
+    return items
 
 
 def texts(name: str, value: Any) -> list[str]:

@@ -89,9 +89,10 @@ def lanes_of(
         warp_size = require.whole("warp_size", warp_size, 1, MOST_LANES)
     values = _integers(addresses)
     most = warp_size or MOST_LANES
-    if not 1 <= len(values) <= most:
+    count = len(addresses) if isinstance(addresses, np.ndarray) else len(values)
+    if not 1 <= count <= most:
         raise ValueError(
-            f"`addresses` must hold 1 to {most} addresses, one for each lane; got {len(values)}"
+            f"`addresses` must hold 1 to {most} addresses, one for each lane; got {count}"
         )
     lanes = warp_size or (32 if len(values) <= 32 else 64)
     active = _active(mask, len(values), lanes)
@@ -126,7 +127,7 @@ def _integers(addresses: Any) -> list[int]:
             )
         if addresses.dtype.kind not in "iu":
             raise TypeError(f"`addresses` must be integers; got dtype {addresses.dtype}")
-        return [int(a) for a in addresses]
+        return [int(a) for a in addresses[: MOST_LANES + 1]]
     several = [] if isinstance(addresses, set | frozenset) else addresses
     several = require.several("addresses", several, "one for each lane, in order")
     return [require.integer("addresses", address) for address in several]

@@ -286,7 +286,7 @@ def _no_array(parameter: Parameter, value: Any) -> TypeError:
     return TypeError(f"argument {parameter} needs {wanted}; got {require.shown(value)}{advice}")
 
 
-def _how_to_convert(parameter: Parameter) -> str:
+def _how_to_convert(parameter: Parameter, dtype: np.dtype[Any]) -> str:
     """Return advice for an array whose dtype does not fit the parameter."""
     name, wanted = parameter.name, dtype_name(parameter.accepted[0])
     if parameter.spelled.count("*") > 1:
@@ -296,6 +296,10 @@ def _how_to_convert(parameter: Parameter) -> str:
         )
     # NumPy has no bfloat16; the package that adds it is ml_dtypes.
     home = "ml_dtypes" if wanted == "bfloat16" else "numpy"
+    if dtype.names:
+        return f"Pass one of its members: numpy.ascontiguousarray({name}[{dtype.names[0]!r}])"
+    if dtype.kind == "V":  # bytes without a type
+        return f"If its bytes are such elements, pass {name}.view({home}.{wanted})"
     advice = f"Convert it: {name}.astype({home}.{wanted})"
     if parameter.item_bytes == 1:
         advice += f". If the kernel needs the bytes of the array, pass {name}.view({home}.{wanted})"
@@ -343,7 +347,7 @@ def _host_array(parameter: Parameter, passed: np.ndarray[Any, Any]) -> HostArray
     if not fits:
         raise TypeError(
             f"argument {parameter} needs {_wanted_array(parameter)}; got dtype {dtype}. "
-            f"{_how_to_convert(parameter)}"
+            f"{_how_to_convert(parameter, dtype)}"
         )
     if type(passed) is not np.ndarray:
         if isinstance(passed, np.ma.MaskedArray):

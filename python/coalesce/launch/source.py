@@ -55,7 +55,10 @@ def _read(path: Path) -> tuple[str, list[str]]:
     """Return the text of a file, and the options for reading files beside it."""
     if path.is_dir():
         raise _folder_error(path)
-    with path.open("rb") as file:  # a device such as /dev/zero has no end
+    # Without O_NONBLOCK, the opening of a pipe to which nobody writes would wait for ever.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        os.set_blocking(file.fileno(), True)
+        # A device such as /dev/zero has no end.
         content = file.read(4 * MOST_SOURCE_BYTES + 1)
     if len(content) > 4 * MOST_SOURCE_BYTES:
         raise ValueError(

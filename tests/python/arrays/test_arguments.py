@@ -1,5 +1,6 @@
 """How arguments are checked and packed: signatures, scalars, arrays. Runs nothing."""
 
+import itertools
 import struct
 
 import numpy as np
@@ -251,6 +252,21 @@ def test_a_copy_that_does_not_fit_in_the_memory_names_the_array() -> None:
         pack(pointer("x", "f4", const=True), np.broadcast_to(one, 2**40))
     with pytest.raises(MemoryError, match=r"`a` has shape .* needs a copy"):
         coalesce.row_sums(np.broadcast_to(one, (2**20, 2**20)), device="sim")
+    many = np.broadcast_to(np.int64(0), 2**40)
+    for call in (
+        lambda: coalesce.access(one, pattern="gather", index=many),
+        lambda: coalesce.transactions(many),
+    ):
+        with pytest.raises(MemoryError):
+            call()
+    for call, name in (
+        (lambda: coalesce.access(one, pattern="permuted", order=many), "order"),
+        (lambda: coalesce.draw.warp_access(many, 4), "addresses"),
+        (lambda: coalesce.draw.bank_board(many, 4), "addresses"),
+        (lambda: coalesce.draw.warp_access(itertools.count(), 4), "addresses"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}`"):
+            call()
     writable = np.lib.stride_tricks.as_strided(one, (2**20, 2**20), (0, 0))
     with pytest.raises(ValueError, match=r"`x` .* elements share memory"):
         pack(pointer("x", "f4"), writable)
@@ -342,8 +358,10 @@ def test_vectors_take_their_elements_and_structures() -> None:
     ):  # other sizes, other elements, no elements
         with pytest.raises(TypeError):
             pack(parameter, np.zeros(3, dtype))
-    with pytest.raises(TypeError, match=r"`x` .* needs an array of float32; got dtype \|V4"):
+    with pytest.raises(TypeError, match=r"got dtype \|V4. If .* pass x.view\(numpy.float32\)"):
         pack(pointer("x", "f4"), np.zeros(3, "V4"))
+    with pytest.raises(TypeError, match=r"Pass one of its members: .*\(x\['a'\]\)"):
+        pack(pointer("x", "f4"), np.zeros(3, [("a", "f4"), ("b", "i2")]))
 
 
 def test_vectors_accept_the_dtypes_of_their_elements() -> None:

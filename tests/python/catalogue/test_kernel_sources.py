@@ -1,5 +1,6 @@
 """Sources of kernels: files, architectures, templates, several kernels, and PTX."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -60,6 +61,12 @@ def test_invalid_files(tmp_path: Path, content: bytes, message: str) -> None:
         coalesce.Kernel(path)
     with pytest.raises(FileNotFoundError):
         coalesce.Kernel(tmp_path / "missing.cu")
+
+
+def test_a_pipe_to_which_nobody_writes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="no kernel"):
+        coalesce.Kernel(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(

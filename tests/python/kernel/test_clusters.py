@@ -241,3 +241,16 @@ def test_a_block_of_a_cluster_is_stepped():
     with kernel_of().step(8, 64, np.zeros_like(x), x, of_block=6) as stepper:
         stepper.finish()
         np.testing.assert_array_equal(stepper.arrays["out"][6 * 64 : 7 * 64], want[384:448])
+
+
+@pytest.mark.parametrize("rank", [2, 7, 254, 255, 256, 257, 2**31, 2**32 - 1])
+def test_a_rank_that_no_block_of_the_cluster_has(rank):
+    source = """extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *out, unsigned rank) {
+        __shared__ int own[4];
+        own[0] = 5;
+        unsigned from = __cvta_generic_to_shared(own), there;
+        asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(from), "r"(rank));
+        asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(out[blockIdx.x]) : "r"(there));
+    }"""
+    with pytest.raises(coalesce.LaunchError, match="cluster"):
+        coalesce.Kernel(source, "k", device="sim")[2, 1](np.zeros(2, np.int32), rank)

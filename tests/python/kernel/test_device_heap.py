@@ -282,3 +282,19 @@ def test_a_block_is_stepped():
     with coalesce.Kernel(LISTS, device="sim").step(1, 64, out, 5) as stepper:
         stepper.finish()
         assert stepper.arrays["out"][4] == 30
+
+
+@pytest.mark.usefixtures("on_simulator")
+@pytest.mark.parametrize("what", ["x", "(void *)8", "(void *)(1ull << 44)", "own + 4", "&here"])
+def test_free_of_memory_that_malloc_did_not_return(what):
+    source = f"""extern "C" __global__ void k(int *x) {{
+        int here = x[0];
+        char *own = (char *)malloc(64);
+        free({what});
+        x[1] = here + (own != nullptr);
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    with pytest.raises(coalesce.LaunchError, match=r"that malloc\(\) did not return"):
+        kernel[1, 1](np.zeros(2, np.int32))
+    findings = kernel.check(1, 1, np.zeros(2, np.int32))
+    assert any("that malloc() did not return" in f.title for f in findings), str(findings)
