@@ -24,15 +24,15 @@ namespace coalesce::model {
 
 class FirstReads {
   public:
-    // Handles a request for sectors of a line. Returns the number of sectors that DRAM must answer.
-    uint64_t handle(Traffic::Kind kind, uint64_t line, uint8_t sectors) {
+    // Sectors of a line are written.
+    void write(uint64_t line, uint8_t sectors) {
+        word_of(line) |= uint64_t{sectors} << line % lines_of_word * 4;
+    }
+    // Sectors of a line are read. Returns the number of sectors that DRAM must answer.
+    uint64_t read(uint64_t line, uint8_t sectors) {
         uint64_t& word = word_of(line);
         const uint64_t place = line % lines_of_word * 4;
         const auto there = uint32_t(word >> place & 15);
-        if (kind == Traffic::Kind::write) {
-            word |= uint64_t{sectors} << place;
-            return 0;
-        }
         const uint64_t fetched = half_lines(uint8_t(sectors & ~there)) & ~there;
         word |= fetched << place;
         return sectors_in(uint32_t(fetched));

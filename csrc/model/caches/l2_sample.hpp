@@ -69,16 +69,17 @@ class L2Sample {
         void add(const Traffic& traffic, uint64_t origin) {
             to_.all_.add(traffic, traffic.count);
             sectors_ += traffic.count * sectors_in(traffic.sectors);
-            uint64_t address = origin + traffic.address;
+            const uint64_t first = origin + traffic.address;
+            if (exponent_) to_.count_first_reads(traffic, first);
+            uint64_t address = first;
             for (uint32_t left = traffic.count; left > 0; --left) {
                 const LineAccess a = traffic.access_at(address);
-                if (exponent_) to_.count_first_read(traffic.kind, a);
                 waiting_[count_] = {a, &traffic};
                 count_ += L2Cache::is_in_sample(a.line, exponent_);
-                if (count_ == waiting_.size()) [[unlikely]]
-                    handle_waiting();
                 address += uint64_t(int64_t{traffic.step});
             }
+            if (count_ >= enough) [[unlikely]]
+                handle_waiting();
         }
         // Returns the number of sectors of all requests.
         uint64_t end() {
@@ -104,7 +105,8 @@ class L2Sample {
         Handle handle_;
         const uint32_t exponent_ = to_.exponent_;
         uint64_t sectors_ = 0;
-        std::array<Waiting, 64> waiting_;
+        static constexpr size_t enough = 64;
+        std::array<Waiting, enough + Traffic::most> waiting_;
         size_t count_ = 0;
     };
 
@@ -137,11 +139,21 @@ class L2Sample {
     }
 
   private:
-    // Counts what a request reads from DRAM for the first time.
-    void count_first_read(Traffic::Kind kind, const LineAccess& a) {
-        const uint64_t first = first_reads_.handle(kind, a.line, a.sectors);
-        all_.read_first += first;
-        sampled_.read_first += has(a.line) ? first : 0;
+    // Counts what the requests, of which the first has this address, read from DRAM for the first
+    // time.
+    void count_first_reads(const Traffic& traffic, uint64_t address) {
+        const bool write = traffic.kind == Traffic::Kind::write;
+        for (uint32_t left = traffic.count; left > 0; --left) {
+            const LineAccess a = traffic.access_at(address);
+            if (write) {
+                first_reads_.write(a.line, a.sectors);
+            } else {
+                const uint64_t first = first_reads_.read(a.line, a.sectors);
+                all_.read_first += first;
+                sampled_.read_first += has(a.line) ? first : 0;
+            }
+            address += uint64_t(int64_t{traffic.step});
+        }
     }
 
     const uint32_t exponent_;

@@ -77,8 +77,7 @@ struct Traffic {
         return true;
     }
 
-  private:
-    static constexpr uint8_t most = 255;
+    static constexpr uint8_t most = 255;  // the largest `count`
 };
 
 // A request to L2 for one line.

@@ -16,12 +16,12 @@ using Kind = Traffic::Kind;
 TEST(FirstReads, ReadsMissingHalfLines) {
     FirstReads first;
     constexpr uint64_t line = 1234567;
-    EXPECT_EQ(first.handle(Kind::write, line, 0b0001), 0u);
-    EXPECT_EQ(first.handle(Kind::read, line, 0b0001), 0u);
-    EXPECT_EQ(first.handle(Kind::read, line, 0b0010), 1u);
-    EXPECT_EQ(first.handle(Kind::atomic, line, 0b1000), 2u);
-    EXPECT_EQ(first.handle(Kind::read, line, 0b1111), 0u);
-    EXPECT_EQ(first.handle(Kind::read, line + 1, 0b0001), 2u);
+    first.write(line, 0b0001);
+    EXPECT_EQ(first.read(line, 0b0001), 0u);
+    EXPECT_EQ(first.read(line, 0b0010), 1u);
+    EXPECT_EQ(first.read(line, 0b1000), 2u);
+    EXPECT_EQ(first.read(line, 0b1111), 0u);
+    EXPECT_EQ(first.read(line + 1, 0b0001), 2u);
 }
 
 TEST(FirstReads, AreAllReadsOfAnL2ThatEvictsNothing) {
@@ -33,7 +33,10 @@ TEST(FirstReads, AreAllReadsOfAnL2ThatEvictsNothing) {
         const auto kind = Kind(random() % 3);
         const auto requested = uint8_t(1 + random() % 15);
         const uint64_t line = random() % 4000 * (random() % 8 ? 1 : 1000);
-        sectors += first.handle(kind, line, requested);
+        if (kind == Kind::write)
+            first.write(line, requested);
+        else
+            sectors += first.read(line, requested);
         l2.handle(kind, {line, requested, 0}, 0);
     }
     EXPECT_EQ(l2.counts().dram_read_bytes, sectors * sector_bytes);
