@@ -191,15 +191,31 @@ def _explain(options: argparse.Namespace) -> int:
     )
 
 
+# Options of `explain` that only kernels of files or only operations have, and their defaults.
+_FOR_KERNELS: dict[str, Any] = {
+    "entry": None,
+    "grid": None,
+    "block": None,
+    "shared": 0,
+    "instruction_limit": None,
+    "option": [],
+    "wavefront": None,
+    "accel_sim": None,
+    "sass": False,
+}
+_FOR_OPERATIONS: dict[str, Any] = {"variants": [], "size": None, "dtype": "float32"}
+
+
+def _refuse(options: argparse.Namespace, names: dict[str, Any], needed: str) -> None:
+    for name, default in names.items():
+        if getattr(options, name) != default:
+            raise ValueError(f"--{name.replace('_', '-')} needs {needed} {options.what}")
+
+
 def _explain_operation(options: argparse.Namespace) -> int:
     from coalesce.cli.explain import of_operation
 
-    for name in ("wavefront", "accel_sim"):
-        if getattr(options, name) is not None:
-            raise ValueError(
-                f"--{name.replace('_', '-')} needs a kernel of a .cu or .ptx file; got the "
-                f"operation {options.what}"
-            )
+    _refuse(options, _FOR_KERNELS, "a kernel of a .cu or .ptx file; got the operation")
     explained = of_operation(
         options.what,
         options.variants,
@@ -216,6 +232,7 @@ def _explain_operation(options: argparse.Namespace) -> int:
 def _explain_file(options: argparse.Namespace) -> int:
     from coalesce.cli.run_file import argument, kernel_of
 
+    _refuse(options, _FOR_OPERATIONS, "an operation, such as matmul; got the file")
     if options.grid is None or options.block is None:
         raise ValueError(
             f"explain {options.what} needs a grid and a block: add --grid and --block, such as "

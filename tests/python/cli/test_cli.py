@@ -431,6 +431,24 @@ def test_a_kind_of_finding_that_does_not_exist(capsys):
     assert "'races' is not one of error, warning, note" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["matmul", "--sass"], "--sass needs a kernel of a .cu or .ptx file; got the operation"),
+        (["matmul", "--grid", "4"], "--grid needs a kernel of a .cu or .ptx file"),
+        (["matmul", "-DN=4"], "--option needs a kernel of a .cu or .ptx file"),
+        (["k.cu", "k", "--size", "4"], "--size needs an operation, such as matmul; got the file"),
+        (["k.cu", "k", "--variants", "naive"], "--variants needs an operation"),
+    ],
+)
+def test_explain_refuses_options_without_effect(capsys, tmp_path, monkeypatch, words, message):
+    (tmp_path / "k.cu").write_text("__global__ void k() {}")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "explain", *words)
+    assert code == 1
+    assert message in err
+
+
 def test_explain_an_operation(capsys, tmp_path):
     status, out, _ = run(capsys, "explain", "transpose", "--variant", "tiled", "-n", "64")
     assert status == 0
