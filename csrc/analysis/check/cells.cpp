@@ -75,7 +75,7 @@ void CheckObserver::read(const Place& at, Cell& cell) {
     if (cell.is(Cell::has_strong)) {
         const Location& l = location(at);
         const bool harmless = l.atomic_write && at.instruction.before_compare_and_swap;
-        if (!harmless) conflict_with(at, l.write, false);
+        if (!harmless) conflict_with(at, l.write, l.released, false);
     }
     (void)keep_read(at, cell, 1u << at.granule % Row::size);
 }
@@ -106,8 +106,8 @@ void CheckObserver::write(const Place& at, Cell& cell) {
     }
     if (cell.is(Cell::has_strong)) {
         Location& l = location(at);
-        conflict_with(at, l.write, true);
-        conflict_with(at, l.read, false);
+        conflict_with(at, l.write, l.released, true);
+        conflict_with(at, l.read, false, false);
         l = {};
     }
     cell = {at.me, {}};
@@ -133,9 +133,13 @@ void CheckObserver::check_alias(const Place& at, const Cell& cell) {
     }
 }
 
-void CheckObserver::conflict_with(const Place& at, const Recent& recent, bool both_write) {
+void CheckObserver::conflict_with(const Place& at, const Recent& recent, bool by_last,
+                                  bool both_write) {
     for (const Stamp* s : {&recent.last, &recent.other}) {
-        if (s->time && !at.ordered(*s, s->lane)) conflict(at, *s, s->lane, both_write);
+        if (s->time == 0) continue;
+        const bool ordered = at.ordered(*s, s->lane);
+        if (!ordered) conflict(at, *s, s->lane, both_write);
+        if (ordered && by_last) return;
     }
 }
 
@@ -165,6 +169,7 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
         if (takes_lock || l.published.to_block || l.published.to_device)
             at.block.order.acquire(l.published, at.me.warp, at.lane, t.scope, takes_lock);
         if (!at.instruction.replaces) check_initialised(at, cell);
+        if (t.adds_floats) note_rounding(at, l);
     }
     const Stamp& w = cell.write;
     if (w.time && (!at.ordered(w, at.lane_of(w)) || cell.is(Cell::copying)))
@@ -182,9 +187,12 @@ void CheckObserver::write_strong(const Place& at, Cell& cell) {
     // not synchronize with the writers of earlier values. So what these writers published is
     // forgotten.
     if (!atomic) l.published = {};
+    bool released = false;
     if (at.instruction.traits.releases || l.published.to_block || at.block.order.has_published())
-        at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
-                               at.instruction.traits.releases);
+        released =
+            at.block.order.publish(l.published, at.me.warp, at.lane, at.instruction.traits.scope,
+                                   at.instruction.traits.releases);
+    l.released = released && atomic && (l.released || l.write.last.time == 0);
     l.write.keep(at.me, [&](const Stamp& s) { return at.ordered(s, s.lane); });
     l.atomic_write = atomic;
     l.block_scope = at.instruction.traits.scope == ThreadScope::block;
@@ -196,12 +204,14 @@ void CheckObserver::check_strong(const Place& at, const Stamp& then, bool block_
     if (then.time == 0 || at.ordered(then, then.lane)) return;
     const bool scopes_differ = then.block != at.me.block &&
                                (block_scope || at.instruction.traits.scope == ThreadScope::block);
-    const bool lockstep = !atomic && !at.instruction.traits.atomic && then.block == at.me.block &&
-                          then.warp == at.me.warp &&
-                          at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);
     const CheckedInstruction &was = instructions_[then.pc], &is = at.instruction;
-    const bool weak =
-        strict_ && (was.traits.is_volatile || is.traits.is_volatile) && !was.waits && !is.waits;
+    // Old code uses `volatile` to exchange values between the lanes of a warp, without
+    // __syncwarp().
+    const bool is_volatile = was.traits.is_volatile || is.traits.is_volatile;
+    const bool lockstep = is_volatile && !atomic && !is.traits.atomic &&
+                          of_same_warp(then, at.me) &&
+                          at.block.order.lockstep(then, then.lane, at.me.warp, at.lane);
+    const bool weak = strict_ && is_volatile && !was.waits && !is.waits;
     if (scopes_differ || lockstep || weak) conflict(at, then, then.lane, false);
 }
 

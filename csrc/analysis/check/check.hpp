@@ -246,7 +246,8 @@ class CheckObserver {
     Location& location(const Place& at);
 
     // Compares a plain access with the strong accesses before it.
-    void conflict_with(const Place& at, const Recent& recent, bool both_write);
+    // `by_last` is true if what is ordered after the last access is ordered after all (Location).
+    void conflict_with(const Place& at, const Recent& recent, bool by_last, bool both_write);
     // Reports two accesses that are not ordered.
     void conflict(const Place& at, const Stamp& then, uint32_t lane_then, bool both_write);
     // Checks two strong accesses (atomics, volatile accesses and similar). They race only if one of
@@ -256,6 +257,8 @@ class CheckObserver {
     void uninitialized(const Place& at);
     void uninitialized(const sim::Warp& w, const UnwrittenRegisters::Use& use);
     void outside_view(const Place& at, uint64_t first);
+    // Notes that the order of atomic additions of floating-point numbers changes the sum.
+    void note_rounding(const Place& at, const Location& sum);
     void stale(const Place& at, const Stamp& then);
     // Returns the number of the name through which an instruction accesses memory, or 0.
     [[nodiscard]] uint32_t alias_of(uint32_t pc) const {

@@ -2,6 +2,8 @@
 // partial sums in shared memory that no thread reads.
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "analysis/check/state.hpp"
 
@@ -31,6 +33,33 @@ bool is_product(uint64_t n, const std::vector<uint64_t>& values, int factors = 3
     });
 }
 
+// Returns one entry for each instruction: true if its address may depend on values from memory or
+// on results of atomics. Such accesses often write the first elements of a list.
+std::vector<bool> places_from_memory(const sim::Program& program) {
+    std::set<std::pair<uint32_t, uint32_t>> found;  // a function, and its register
+    const auto depends = [&](size_t i, const std::vector<uint32_t>& registers) {
+        return std::ranges::any_of(registers, [&](uint32_t r) {
+            return found.contains({program.instructions[i].function, r});
+        });
+    };
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < program.instructions.size(); ++i) {
+            const sim::InstructionInfo& in = program.instructions[i];
+            const bool from_memory = in.space == ptx::Space::shared ||
+                                     in.space == ptx::Space::global ||
+                                     in.space == ptx::Space::generic;
+            if (!from_memory && !depends(i, program.data_flow[i].reads)) continue;
+            for (const uint32_t r : program.data_flow[i].writes)
+                changed |= found.emplace(in.function, r).second;
+        }
+    }
+    std::vector<bool> result;
+    for (size_t i = 0; i < program.instructions.size(); ++i)
+        result.push_back(depends(i, program.data_flow[i].address));
+    return result;
+}
+
 std::string product(Dim3 a, Dim3 b) {
     std::string text = std::to_string(uint64_t{a.x} * b.x);
     if (uint64_t{a.y} * b.y * a.z * b.z > 1) text += " x " + std::to_string(uint64_t{a.y} * b.y);
@@ -45,9 +74,11 @@ std::string product(Dim3 a, Dim3 b) {
 // same length at the same distance, with gaps that the launch neither reads nor writes. These are
 // the patterns of a grid with too few blocks in a dimension. A kernel may write only a part of an
 // array on purpose. So if the launch has integer arguments, they must give the size of the array.
-// Otherwise, most elements must be written.
+// Otherwise, most elements must be written. The index must not come from memory: a list or a
+// compacted array is often longer than its elements.
 void CheckObserver::note_coverage() {
     const std::vector<uint64_t> sizes = extents(program_, launch_);
+    std::vector<bool> from_memory;
     for (uint32_t n = 0; n < global_.memory().buffers().size(); ++n) {
         const sim::Buffer& b = global_.memory().buffers()[n];
         const uint64_t granules = b.bytes >> global_bits_;
@@ -80,19 +111,42 @@ void CheckObserver::note_coverage() {
             regular = now == wanted || (now == 0 && g > last);
         }
         regular = regular && (last + 1) % period == run % period;
-        const uint64_t item =
-            b.item_bytes ? b.item_bytes : program_.instructions[first.write.pc].bytes;
-        const uint64_t unit = item >> global_bits_;  // granules per element
-        if (!regular || unit == 0 || run % unit || period % unit || granules % unit) continue;
-        const uint64_t all = granules / unit, missing = all - written / unit;
-        if (written <= unit) continue;
-        const uint64_t elements = written / unit, threads = launch_.block.count();
-        const bool most = 2 * elements > all;
-        const bool meant = sizes.empty() ? most && last + 1 == run : is_product(all, sizes);
-        // A thread that adds up many elements writes one, and so does a block.
-        const bool one_each = elements == launch_.grid.count() * threads && !most;
-        if (!meant || one_each || (threads > 1 && elements == launch_.grid.count())) continue;
+        // The elements of a wide type, such as float4, that fit into the array are all written.
+        const uint64_t rest = b.bytes - (granules << global_bits_);
+        const auto has_size = [&](uint64_t bytes) {
+            return b.bytes % bytes == 0 && is_product(b.bytes / bytes, sizes);
+        };
+        const bool lacks_rest = run == granules && rest > 0 &&
+                                (has_size(1) || has_size(2) || has_size(4) || has_size(8));
+        std::string title, advice;
+        if (lacks_rest) {
+            last = granules - 1;
+            title = std::to_string(rest) + " of the " + std::to_string(b.bytes) + " bytes of `" +
+                    b.name + "` were not written";
+            advice = "the kernel writes " + std::to_string(1u << global_bits_) +
+                     " bytes at a time: the rest needs code of its own";
+        } else {
+            const uint64_t item =
+                b.item_bytes ? b.item_bytes : program_.instructions[first.write.pc].bytes;
+            const uint64_t unit = item >> global_bits_;  // granules per element
+            if (!regular || unit == 0 || run % unit || period % unit || granules % unit) continue;
+            const uint64_t all = granules / unit, missing = all - written / unit;
+            if (written <= unit) continue;
+            const uint64_t elements = written / unit, threads = launch_.block.count();
+            const bool most = 2 * elements > all;
+            const bool meant = sizes.empty() ? most && last + 1 == run : is_product(all, sizes);
+            // A thread that adds up many elements writes one, and so does a block.
+            const bool one_each = elements == launch_.grid.count() * threads && !most;
+            if (!meant || one_each || (threads > 1 && elements == launch_.grid.count())) continue;
+            title = std::to_string(missing) + " of the " + std::to_string(all) + " elements of `" +
+                    b.name + "` were not written";
+            advice = "the launch has " + product(launch_.grid, launch_.block) +
+                     " threads: do they cover the array? For n elements, round up the number of "
+                     "blocks: (n + block - 1) / block";
+        }
         const Stamp end = global_.cell(n, last).write;
+        if (from_memory.empty()) from_memory = places_from_memory(program_);
+        if (from_memory[first.write.pc] || from_memory[end.pc]) continue;
         Finding f;
         f.kind = FindingKind::coverage;
         f.severity = Severity::note;
@@ -100,14 +154,10 @@ void CheckObserver::note_coverage() {
         f.space = "global";
         f.array = b.name;
         f.offset = int64_t(run << global_bits_);
-        f.title = std::to_string(missing) + " of the " + std::to_string(all) + " elements of `" +
-                  b.name + "` were not written";
+        f.title = std::move(title);
         f.details.push_back(sim::describe(b, f.offset) + "; the first of these elements is " +
                             sim::element(b, f.offset));
-        f.details.push_back(
-            "the launch has " + product(launch_.grid, launch_.block) +
-            " threads: do they cover the array? For n elements, round up the number of blocks: "
-            "(n + block - 1) / block");
+        f.details.push_back(std::move(advice));
         f.first = actor("write", end, end.lane_at(last % Row::size));
         notes_.add(std::move(f));
     }

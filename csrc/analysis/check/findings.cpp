@@ -36,6 +36,8 @@ const char* name_of(FindingKind kind) {
             return "heap";
         case FindingKind::coverage:
             return "coverage";
+        case FindingKind::rounding:
+            return "rounding";
         case FindingKind::outside_view:
             return "outside_view";
         case FindingKind::stopped:

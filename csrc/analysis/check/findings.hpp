@@ -34,6 +34,7 @@ enum class FindingKind : uint8_t {
     alias,         // two names for the same memory that must not be, or are not, two arrays
     stale_read,    // a read through the read-only path of data that the kernel writes
     coverage,      // memory that the launch does not write, or values that it does not use
+    rounding,      // a sum whose last digits depend on the order of atomic additions
     outside_view,  // a valid access outside the views of an array that the caller passed
     stopped,       // the kernel was stopped by a trap, an assertion or a limit
 };

@@ -225,7 +225,7 @@ void BlockOrder::fence(uint32_t warp, LaneMask lanes, ThreadScope scope) {
     ++now_;
 }
 
-void BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,
+bool BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,
                          bool releases) {
     if (at.block != block_) {
         at.block = block_;
@@ -236,12 +236,15 @@ void BlockOrder::publish(Published& at, uint32_t warp, uint32_t lane, ThreadScop
         (scope == ThreadScope::device ? at.to_device : at.to_block) =
             join(scope == ThreadScope::device ? at.to_device : at.to_block, all);
         ++now_;
-        return;
+        return true;
     }
-    if (!has_published()) return;
-    at.to_block = join(at.to_block, fenced(warp, 1u << lane, int(ThreadScope::block)));
-    if (scope == ThreadScope::device)
-        at.to_device = join(at.to_device, fenced(warp, 1u << lane, int(ThreadScope::device)));
+    if (!has_published()) return false;
+    const ClockPtr to_block = fenced(warp, 1u << lane, int(ThreadScope::block));
+    at.to_block = join(at.to_block, to_block);
+    if (scope == ThreadScope::block) return to_block != nullptr;
+    const ClockPtr to_device = fenced(warp, 1u << lane, int(ThreadScope::device));
+    at.to_device = join(at.to_device, to_device);
+    return to_device != nullptr;
 }
 
 void BlockOrder::acquire(const Published& at, uint32_t warp, uint32_t lane, ThreadScope scope,

@@ -145,8 +145,8 @@ class BlockOrder {
 
     void fence(uint32_t warp, sim::LaneMask lanes, ThreadScope scope);
     // Call this for a strong write or atomic with this scope. `releases` is true if the instruction
-    // has .release.
-    void publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope, bool releases);
+    // has .release. Returns true if the thread has executed a fence of this scope, or releases.
+    bool publish(Published& at, uint32_t warp, uint32_t lane, ThreadScope scope, bool releases);
     // Returns true if publish() has something to make visible for a write that does not release.
     [[nodiscard]] bool has_published() const { return fenced_[0] || !threads_.empty(); }
     // Call this for a strong read or atomic. If `needs_fence` is true, the thread is ordered after

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cctype>
 #include <cstring>
+#include <set>
 
 #include "analysis/check/state.hpp"
 #include "ptx/demangle.hpp"
@@ -319,11 +320,14 @@ void CheckObserver::uninitialized(const Place& at) {
 
 namespace {
 
-// Returns the variable that a line updates, as in `sum[i] += x`. Otherwise returns "".
-std::string updated_variable(const std::string& line) {
-    const auto is_name = [](char c) { return std::isalnum(uint8_t(c)) || c == '_'; };
+// Returns the names of the variables that a line updates, as in `sum[i] += x` or `s.count++`.
+// Those to which the line also assigns a value are left out, as in `for (int i = 0; i < n; i++)`.
+std::set<std::string> updated_variables(const std::string& line) {
+    const auto is_name = [](char c) { return std::isalnum(uint8_t(c)) || c == '_' || c == '.'; };
+    std::set<std::string> names;
     for (size_t at = 1; at < line.size(); ++at) {
-        if (line[at] != '=' || !std::strchr("+-*/|&^", line[at - 1])) continue;
+        const bool steps = line[at] == line[at - 1] && std::strchr("+-", line[at]);
+        if (!steps && (line[at] != '=' || !std::strchr("+-*/|&^", line[at - 1]))) continue;
         size_t end = at - 1;
         for (int depth = 0; end > 0; --end) {
             const char c = line[end - 1];
@@ -332,9 +336,17 @@ std::string updated_variable(const std::string& line) {
         }
         size_t start = end;
         while (start > 0 && is_name(line[start - 1])) --start;
-        return line.substr(start, end - start);
+        if (steps && start == end) {  // ++i
+            start = end = at + 1;
+            while (end < line.size() && is_name(line[end])) ++end;
+        }
+        const std::string name = line.substr(start, end - start);
+        size_t assigned = line.find(name + " = ");
+        if (assigned > 0 && assigned != std::string::npos && is_name(line[assigned - 1]))
+            assigned = std::string::npos;
+        if (!name.empty() && assigned == std::string::npos) names.insert(name);
     }
-    return "";
+    return names;
 }
 
 }  // namespace
@@ -349,13 +361,50 @@ void CheckObserver::uninitialized(const Warp& w, const UnwrittenRegisters::Use& 
     const ptx::SourceLine& at = program_.instructions[use.first_use].source;
     const bool known =
         at.file == program_.source_file && at.line > 0 && at.line <= program_.source.size();
-    const std::string name = known ? updated_variable(program_.source[at.line - 1]) : "";
+    std::set<std::string> names;
+    if (known) names = updated_variables(program_.source[at.line - 1]);
+    for (const Buffer& b : global_.memory().buffers()) names.erase(b.name);
+    const std::string name = names.size() == 1 ? *names.begin() : "";
     f->title = (name.empty() ? "a local variable" : "the local variable `" + name + "`") +
                " is used before it has a value";
     f->details.push_back(
         "its register holds what an earlier computation left there: give the variable a value "
         "where it is declared");
     f->first = actor("read", w, use.first_use, std::countr_zero(use.lanes));
+}
+
+// METHOD
+// Two additions to 0 have the same result in either order. So there must be three, by threads that
+// are not ordered. Sums of integers are exact, and so are sums of small multiples of 1/2, 1/4 and
+// so on: the last bits of their mantissas are 0. Then the order does not matter.
+void CheckObserver::note_rounding(const Place& at, const Location& sum) {
+    for (const Stamp* s : {&sum.write.last, &sum.write.other}) {
+        if (s->time == 0 || !instructions_[s->pc].traits.adds_floats || at.ordered(*s, s->lane))
+            return;
+    }
+    const uint64_t base = at.shared ? 0 : global_.memory().buffers()[at.buffer].address;
+    const std::byte* const memory =
+        at.shared ? at.warp.block->shared : global_.memory().buffers()[at.buffer].host;
+    const uint32_t bytes = at.event.bytes / at.instruction.traits.elements;
+    uint64_t value = 0;
+    std::memcpy(&value, memory + (at.event.address(int(at.lane)) - base),
+                std::min<size_t>(bytes, sizeof value));
+    const uint64_t last_bits = bytes == 8 ? 0xffff : bytes == 4 ? 0xff : 3;
+    if ((value & last_bits) == 0) return;
+    bool fresh = false;
+    Finding* const f =
+        notes_.group(FindingKind::rounding, at.me.pc, at.me.pc, array_number(at), fresh);
+    if (!f || !fresh) return;
+    f->severity = Severity::note;
+    describe_place(*f, at);
+    f->title = "the last digits of " + name_of_place(at) + " depend on the order of the additions";
+    f->details.push_back(
+        "each addition of floating-point numbers rounds, and threads execute atomics in any order: "
+        "the result may differ from run to run");
+    f->details.push_back(
+        "for equal results, add in a fixed order: for example, add up the values of each block, "
+        "and let one thread add up these sums");
+    f->first = actor(sim::verb(at.instruction.access), at.me, at.lane);
 }
 
 void CheckObserver::outside_view(const Place& at, uint64_t first) {

@@ -175,6 +175,10 @@ struct Location {
     Recent write, read;
     bool atomic_write = false;  // the last write was an atomic
     bool block_scope = false;   // the last write had block scope
+    // Each write was an atomic of a thread that had executed a fence. Then who is ordered after the
+    // last write is ordered after the others, too: each atomic has read what the previous one
+    // wrote.
+    bool released = false;
     Published published;
 };
 

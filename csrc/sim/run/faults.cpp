@@ -406,7 +406,11 @@ void throw_no_function(const Warp& w, const Op& op, bool null) {
         Fault::no_function,
         std::string("the kernel calls a function through a ") +
             (null ? "null pointer" : "pointer that is not the address of a function") + "\n  " +
-            where(*w.block->program, op) + "\n  " + thread_name(w, lane));
+            where(*w.block->program, op) + "\n  " + thread_name(w, lane) +
+            (null
+                 ? ""
+                 : "\n  if this is a virtual function: a kernel must construct the object, because "
+                   "one that the host has constructed points to functions of the host"));
     // The address. In machine code, it is in a pair of registers with 32 bits.
     Warp& registers = const_cast<Warp&>(w);
     const uint32_t* const low = registers.lanes<const uint32_t>(op.operand[1]);

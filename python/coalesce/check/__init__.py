@@ -26,6 +26,7 @@ Kind = Literal[
     "heap",
     "stopped",
     "coverage",
+    "rounding",
     "outside_view",
 ]
 
@@ -91,6 +92,8 @@ class Finding:
         - ``"stopped"``: the end of the run by a trap, a failed assert or a limit;
         - ``"coverage"``: a part of an array that the launch does not write, or values in shared
           memory that no thread reads. This is only a note;
+        - ``"rounding"``: a sum of floating-point numbers whose last digits depend on the order of
+          atomic additions. This is only a note;
         - ``"outside_view"``: an access to an element outside the view that was passed, but inside
           its base array. This is only a note.
     severity : {"error", "warning", "note"}

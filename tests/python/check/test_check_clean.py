@@ -53,6 +53,25 @@ def test_last_block_reduction(random):
     np.testing.assert_allclose(out[0], x.sum(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("fence", [True, False])
+def test_the_last_block_resets_the_counter(fence):
+    """The last atomic of the counter has read what all others wrote, if each follows a fence."""
+    source = """
+        __device__ unsigned int count = 0;
+        extern "C" __global__ void k(int *partial, int *out) {
+            if (threadIdx.x) return;
+            partial[blockIdx.x] = blockIdx.x;
+            FENCE
+            if (atomicInc(&count, gridDim.x) == gridDim.x - 1) {
+                count = 0;
+                *out = count;
+            }
+        }""".replace("FENCE", "__threadfence();" if fence else "")
+    arguments = np.zeros(7, np.int32), np.zeros(1, np.int32)
+    findings = coalesce.Kernel(source, "k").check(7, 32, *arguments, strict=True)
+    assert [f.kind for f in findings] == ["race"] * (not fence), str(findings)
+
+
 def test_last_block_reduction_with_a_fence_of_every_thread(random):
     """Each thread executes a fence after its write.
 
@@ -235,6 +254,28 @@ extern "C" __global__ void k(float *a, float *b, int *arrived, int n, int rounds
     }
 }
 """
+
+
+@pytest.mark.parametrize("order", ["relaxed", "acquire", "seq_cst"])
+def test_lanes_that_use_the_same_atomics(order):
+    """The atomics of libcu++ are loads and stores. Their order is not known, but it is no race."""
+    store = order.replace("acquire", "release")
+    clean(
+        f"""
+        #include <cuda/atomic>
+        extern "C" __global__ void k(cuda::atomic<int> *distance, cuda::atomic<int> *again) {{
+            int i = threadIdx.x, old = distance[i % 3].load(cuda::memory_order_{order});
+            if (old > i) {{
+                distance[i % 2].store(i, cuda::memory_order_{store});
+                again->store(1, cuda::memory_order_{store});
+            }}
+        }}""",
+        1,
+        64,
+        np.full(3, 99, np.int32),
+        np.zeros(1, np.int32),
+        strict=True,
+    )
 
 
 def test_grid_barrier():

@@ -509,6 +509,64 @@ def test_parts_of_an_array_without_its_size(store, grid, missing):
     assert [n.title for n in notes] == [text] * (missing > 0)
 
 
+@pytest.mark.parametrize(
+    ("update", "name"),
+    [
+        ("for (int j = i; j < n; j += 32) { s.sum += x[j]; s.count++; }", "a local variable"),
+        ("for (int j = i; j < n; j += 32) s.count += j;", "the local variable `s.count`"),
+        ("for (int j = i; j < n; j++) ++s.count;", "the local variable `s.count`"),
+    ],
+)
+def test_the_name_of_a_local_variable_is_certain(update, name):
+    source = f"""struct Stats {{ float sum; int count; }};
+    extern "C" __global__ void k(float *x, int n) {{
+        int i = threadIdx.x;
+        Stats s;
+        s.sum = 0;
+        {update}
+        if (s.count > n) x[i] = s.sum;
+    }}"""
+    f = only(check(source, 1, 32, np.ones(64, np.float32), 64), "uninitialized")
+    assert f.title == f"{name} is used before it has a value"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "atomicAdd(count, 1)",
+        "atomicAdd(&taken, 1)",
+        "__shfl_sync(~0u, atomicAdd(count, 1), threadIdx.x)",
+        "place[i]",
+    ],
+)
+def test_lists_may_be_longer_than_their_elements(index):
+    source = f"""extern "C" __global__ void k(int *list, int *count, const int *place, int n) {{
+        __shared__ int taken;
+        taken = 0;
+        __syncthreads();
+        int i = threadIdx.x;
+        list[{index}] = i;
+    }}"""
+    place = np.arange(64, dtype=np.int32)[::-1].copy()
+    findings = check(source, 1, 64, np.zeros(96, np.int32), np.zeros(1, np.int32), place, 96)
+    assert not findings.notes, str(findings)
+
+
+@pytest.mark.parametrize("dtype", ["float", "double"])
+@pytest.mark.parametrize(
+    ("value", "threads", "noted"),
+    [("0.1 * i", 96, True), ("0.1 * i", 2, False), ("i", 96, False), ("i / 4.0", 96, False)],
+)
+def test_sums_that_depend_on_the_order(dtype, value, threads, noted):
+    source = f"""extern "C" __global__ void k({dtype} *sum) {{
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        atomicAdd(sum, ({dtype})({value}));
+    }}"""
+    findings = check(source, 1, threads, np.zeros(1, "f4" if dtype == "float" else "f8"))
+    assert not findings
+    assert [n.kind for n in findings.notes] == ["rounding"] * noted, str(findings)
+
+
 @pytest.mark.parametrize("threads", [96, 128, 192, 256])
 def test_sums_that_are_not_read(threads):
     source = """extern "C" __global__ void k(const float *x, float *out) {
