@@ -31,6 +31,14 @@ CodeFile read_code_file(const std::string& folder, const std::string& key) {
                 p.item_bytes = uint32_t(std::strtoul(bytes.c_str(), nullptr, 10));
                 file.parameters[name].push_back(p);
             }
+        } else if (what == "shared") {
+            analysis::ArrayShape& shape = file.shared[name];
+            std::string extents;
+            words >> shape.item_bytes >> extents >> std::ws;
+            std::getline(words, shape.type);
+            std::istringstream parts(extents);
+            for (std::string extent; std::getline(parts, extent, ',');)
+                shape.shape.push_back(std::strtoll(extent.c_str(), nullptr, 10));
         } else if (what == "reason") {
             file.reason = line.substr(7);
         }

@@ -6,6 +6,7 @@
 //  registers ENTRY NUMBER
 //  function NAME ADDRESS
 //  parameters ENTRY NAME:BYTES:TYPE...  (BYTES: item size of a pointer, otherwise 0)
+//  shared NAME BYTES EXTENT,... TYPE    (a shared array of the source; BYTES: size of an element)
 //  reason TEXT                          (why there is no disassembly)
 // An empty line and the text of nvdisasm follow. The text may be empty.
 #pragma once
@@ -14,6 +15,8 @@
 #include <map>
 #include <string>
 #include <vector>
+
+#include "analysis/check/check.hpp"
 
 namespace coalesce::cudart {
 
@@ -29,6 +32,7 @@ struct CodeFile {
     std::map<std::string, uint32_t> registers;
     std::map<std::string, uint64_t, std::less<>> functions;
     std::map<std::string, std::vector<DeclaredParameter>> parameters;
+    std::map<std::string, analysis::ArrayShape> shared;
     std::string listing, reason = "there is no machine code";
 };
 

@@ -338,6 +338,7 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
     LaunchRequest request = request_of(w);
     request.check.emplace().strict = rt.settings.strict;
     request.check->wants_touched = true;
+    request.check->shared = module.known.shared;
     const auto declared = module.known.parameters.find(w.function->entry);
     for (size_t i = 0; declared != module.known.parameters.end() && i < declared->second.size();
          ++i) {
@@ -389,7 +390,7 @@ void look_for_races(const KernelWork& w, ModuleRecord& module) {
     if (last > 0) request.launch.blocks->push_back(1);
     if (last > 1) request.launch.blocks->push_back(last);
     request.launch.instruction_limit = most_checked_instructions;
-    request.check.emplace();
+    request.check.emplace().shared = module.known.shared;
     analysis::prepare(program, request);
     sim::AddressSpace copy;
     std::vector<std::unique_ptr<std::byte[]>> bytes;

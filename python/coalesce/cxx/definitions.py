@@ -36,7 +36,11 @@ _KNOWN_HEADER = re.compile(
     r"|cuda(?:_(?:fp(?:16|8|6|4)|bf16|pipeline\w*|awbarrier\w*|runtime|runtime_api))?\.h(?:pp)?"
     r"|(?:cooperative_groups|mma|curand_kernel|cuComplex|vector_types|vector_functions|math_constants"
     r"|device_functions|device_launch_parameters)\.h|(?:math|assert|float|limits|std\w+|string)\.h"
-    r"|c(?:math|assert|float|limits|std\w+|string)|limits|type_traits|utility)>\s*"
+    r"|c(?:math|assert|float|limits|std\w+|string|type|time)|limits|type_traits|utility"
+    r"|algorithm|array|atomic|bitset|chrono|condition_variable|deque|exception"
+    r"|(?:io?|o|i?f|s)stream|functional|future|iomanip|iterator|list|map|memory|mutex|numeric|optional|queue"
+    r"|random|set|stack|stdexcept|string|string_view|thread|tuple|unordered_(?:map|set)"
+    r"|variant|vector|time\.h|sys/time\.h|unistd\.h)>\s*"
 )
 _TYPE_WORDS = {"const", "volatile", "unsigned", "signed", "struct", "class", "union", "enum"}
 # Options that make the compiler read other files, too.

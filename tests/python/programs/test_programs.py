@@ -476,6 +476,21 @@ def test_a_killed_command_does_not_leave_the_program_behind(program: Program) ->
 
 @pytest.mark.program(
     """
+    int n = 1002; float *x;
+    cudaMalloc(&x, 4 * n);
+    set<<<1, 256>>>((float4 *)x, n);
+    cudaFree(x);
+    """,
+    "__global__ void set(float4 *x, int n) { if (threadIdx.x < n / 4) x[threadIdx.x] = {}; }",
+)
+def test_the_rest_of_an_array_of_vectors_is_noted(program: Program) -> None:
+    done = program.run("--check")
+    assert done.returncode == 0
+    assert "note: 8 of the 4008 bytes of `x` were not written" in done.stderr
+
+
+@pytest.mark.program(
+    """
     int *x, *gone, host[8] = {};
     cudaMalloc(&x, 256);
     cudaMalloc(&gone, 256); cudaFree(gone);
@@ -502,6 +517,7 @@ def test_checks_find_mistakes_of_kernels_and_of_the_host(program: Program, tmp_p
     assert re.search(
         r"^  read: line \d+ of program\.cu:   x\[threadIdx\.x\] = s", done.stderr, re.MULTILINE
     )
+    assert re.search(r"data race on s\[\d+\]: ", done.stderr)
     report = json.loads((tmp_path / "r.json").read_text())
     kinds = {f["kind"] for launch in report["checked"] for f in launch["findings"]}
     assert kinds == {"uninitialized", "race"}

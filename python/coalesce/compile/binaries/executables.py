@@ -73,14 +73,14 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     """Return the description of a module's device code, for this package's runtime library.
 
     The description contains the registers per thread of each kernel, the addresses of functions,
-    the names of parameters, and the machine code as text. ``csrc/cudart/binary/code_file.hpp``
-    explains its format. `ptx` and `machine` are the PTX and the cubin of the module;
-    `machine` may be None.
-    `arch` is the compute capability of the simulated GPU, such as 90.
+    the names of parameters, the shapes of shared arrays, and the machine code as text.
+    ``csrc/cudart/binary/code_file.hpp`` explains its format. `ptx` and `machine` are the PTX and
+    the cubin of the module; `machine` may be None. `arch` is the compute capability of the
+    simulated GPU, such as 90.
     """
     from coalesce.compile import nvrtc
     from coalesce.compile.binaries import cubin, disassembler
-    from coalesce.cxx import signature
+    from coalesce.cxx import signature, variables
 
     entries = signature.ptx_entries(ptx)
     lines = [f"registers {entry} {cubin.registers(machine, entry)}" for entry in entries]
@@ -89,6 +89,8 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
         known = signature.signature_of(entry, parameters, source).parameters
         words = [f"{p.name}:{p.item_bytes}:{_type(p)}{':restrict' * p.restrict}" for p in known]
         lines.append(" ".join(["parameters", entry, *words]))
+    for name, (extents, item_bytes, kind) in variables.shared_arrays(source).items():
+        lines.append(f"shared {name} {item_bytes} {','.join(map(str, extents))} {kind}")
     try:
         text = disassembler.listing(nvrtc.Compiled(ptx, machine, "", {}, f"sm_{arch}"))
     except LookupError as error:
