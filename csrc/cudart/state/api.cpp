@@ -2,7 +2,10 @@
 
 #include <pthread.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 #include "cudart/state/runtime.hpp"
@@ -23,8 +26,13 @@ thread_local void* unread_error_caller = nullptr;
 // The program's function that is running is part of the work of a stream.
 thread_local bool in_work = false;
 
-// The process has called a function of the API.
+// The process has called a function of the API. The number of its threads that have.
 bool used = false;
+std::atomic<int> threads = 0;
+thread_local bool counted = false;
+// How often a call may still return later (Order::publish), and for how long.
+std::atomic<int> delays = 200;
+constexpr std::chrono::milliseconds delay{5};
 Error lost = cudaSuccess;
 
 // Watches for the end of the process and for forks. As in NVIDIA's library, the handler for the end
@@ -135,16 +143,28 @@ Error driver_error(Error error) {
     }
 }
 
+bool several_threads() { return threads > 1; }
+
 Error call(const ApiFunction& function, const Body& body, void* caller) {
-    const std::lock_guard guard(runtime().lock);
+    if (!std::exchange(counted, true)) ++threads;
+    Runtime& rt = runtime();
+    std::unique_lock guard(rt.lock);
     if (const Error error = process_error()) return function.driver ? driver_error(error) : error;
     const auto* const function_before = std::exchange(current_function, &function);
     void* const caller_before = std::exchange(current_caller, caller);
     const Failure failure = outcome_of(function, body);
-    runtime().order.guard(true);
+    rt.order.guard(true);
     if (failure.error) (function.driver ? finish_driver : finish_runtime)(function, failure);
     current_function = function_before;
     current_caller = caller_before;
+    if (const Clock learned = rt.order.take_learned(); !learned.empty()) {
+        if (rt.settings.check && delays-- > 0) {
+            guard.unlock();
+            std::this_thread::sleep_for(delay);
+            guard.lock();
+        }
+        rt.order.publish(learned);
+    }
     return function.driver ? driver_error(failure.error) : failure.error;
 }
 

@@ -75,6 +75,9 @@ class Body {
     void (*run_)(void*);
 };
 
+// Returns true if more than one host thread has called a function of the API.
+[[nodiscard]] bool several_threads();
+
 // Calls the core function `body` for the program. The default of `caller` is the address in the
 // program to which the API function returns.
 Error call(const ApiFunction& function, const Body& body,

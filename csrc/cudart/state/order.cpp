@@ -116,12 +116,16 @@ void compare(const Operation& earlier, Operation& o) {
     if (o.before.covers(earlier.stream, earlier.number)) return;
     const Conflict c = conflict_of(earlier.touched, o.touched);
     if (!c.address) return;
+    const bool same_thread = pthread_equal(earlier.thread, o.thread);
     runtime().report.add_mistake(
         "missing order",
         described(o) + " " + c.later + " " + place_at(c.address) + ", which " + described(earlier) +
             " may still " + c.earlier +
             ": no call orders them. Call cudaEventRecord() after the earlier operation and "
-            "cudaStreamWaitEvent() before the later one, or use one stream",
+            "cudaStreamWaitEvent() before the later one, or use one stream" +
+            (same_thread ? ""
+                         : ". Two host threads issued them: if one waits for its stream, the other "
+                           "must also wait for this thread, as by join() or a mutex"),
         o.caller);
     o.before.join(earlier.before);
     o.before.set(earlier.stream, earlier.number);
@@ -132,7 +136,7 @@ void compare(const Operation& earlier, Operation& o) {
 Clock Order::start_of(const StreamRecord& s) const {
     Clock clock = s.end;
     clock.join(host_);
-    clock.join(separated_);
+    clock.join(learned_);
     // Work in the default stream waits for earlier work in all other streams, and the reverse.
     // Streams that were created as non-blocking are an exception.
     if (s.legacy)
@@ -160,6 +164,7 @@ void Order::issue(StreamRecord& s, Operation o) {
     Runtime& rt = runtime();
     o.before = start_of(s);
     o.stream = s.timeline;
+    o.thread = pthread_self();
     o.number = ++s.operations;
     if (rt.settings.check) {
         o.stream_name = s.name();
@@ -203,7 +208,14 @@ void Order::host_waits(const StreamRecord& s) { host_learns(end_of(s)); }
 void Order::host_waits(const EventRecord& event) { host_learns(event.ended); }
 
 void Order::host_learns(const Clock& clock) {
-    host_.join(clock);
+    if (several_threads())
+        learned_.join(clock);
+    else
+        publish(clock);
+}
+
+void Order::publish(const Clock& learned) {
+    host_.join(learned);
     if (std::erase_if(pending_,
                       [&](const Operation& o) { return host_.covers(o.stream, o.number); }))
         update_pages();
@@ -217,7 +229,7 @@ void Order::host_learns(const Clock& clock) {
     const auto forget = [&](Clock& c) {
         for (const uint64_t stream : ended) c.forget(stream);
     };
-    for (Clock* const c : {&host_, &all_, &separated_, &default_, &blocking_}) forget(*c);
+    for (Clock* const c : {&host_, &learned_, &all_, &default_, &blocking_}) forget(*c);
     runtime().streams.each([&](StreamRecord& s) { forget(s.end); });
 }
 
@@ -225,7 +237,8 @@ bool Order::host_knows(const Clock& clock) const {
     const auto& all = clock.all();
     return std::all_of(all.begin(), all.end(), [&](const auto& last) {
         const auto& [stream, number] = last;
-        return host_.covers(stream, number) || !all_.covers(stream, number);
+        return host_.covers(stream, number) || learned_.covers(stream, number) ||
+               !all_.covers(stream, number);
     });
 }
 bool Order::host_knows(const StreamRecord& s) const { return host_knows(end_of(s)); }
@@ -282,7 +295,7 @@ bool Order::host_accesses(uint64_t address, bool writes, void* code) {
     if (flag != pending_.end()) {
         Clock clock = flag->before;
         clock.set(flag->stream, flag->number);
-        host_learns(clock);
+        publish(clock);
     }
     bool found = false;
     for (Operation& o : pending_) {

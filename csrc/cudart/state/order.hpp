@@ -4,8 +4,12 @@
 // The simulator executes all work in the order of the calls. On a GPU, work of different streams
 // may run in any order, unless an event, a wait or a rule of CUDA orders it. Operation A happens
 // before operation B if B follows A in one stream, if B's stream waited for an event that was
-// recorded after A, or if the host waited for A before it issued B. Several host threads count as
-// one: how they wait for each other is not seen.
+// recorded after A, or if the host waited for A before it issued B.
+//
+// How host threads wait for each other is not seen. So what a thread learns in a call counts for
+// all threads, but only when this call returns: no thread can know it earlier. With --check, such a
+// call returns a little later if there are several host threads (api.cpp). If another thread issues
+// an operation meanwhile, this operation is certainly not ordered by the call.
 //
 // Each stream numbers its operations. A clock (a vector clock, as for threads) has for some streams
 // the number of the last operation that has certainly ended. There is a clock of what the host
@@ -20,10 +24,13 @@
 // program runs, so that accesses of the host are seen, too (signals.cpp).
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/check/shadow.hpp"
@@ -45,6 +52,7 @@ class Clock {
             last_[stream] = std::max(last_[stream], number);
     }
     [[nodiscard]] const std::map<uint64_t, uint64_t>& all() const { return last_; }
+    [[nodiscard]] bool empty() const { return last_.empty(); }
     void forget(uint64_t stream) { last_.erase(stream); }
 
   private:
@@ -58,6 +66,7 @@ struct Operation {
     // issue() sets the following members.
     std::string stream_name = {};
     void* caller = nullptr;
+    pthread_t thread = {};  // the host thread that issued it
     uint64_t stream = 0, number = 0;
     Clock before = {};          // what has ended when this operation starts
     bool seen_by_host = false;  // a finding says that the host did not wait for it
@@ -79,9 +88,10 @@ class Order {
     // A function of the host runs as the work of a stream. The host may notice that it has run in
     // ways that are not seen, for example by reading a variable.
     void host_follows(const StreamRecord& stream) { host_learns(start_of(stream)); }
-    // Later work starts after all earlier work, as after an allocation of memory (CUDA C++
-    // Programming Guide, "Implicit Synchronization").
-    void separate() { separated_ = all_; }
+    // What the host has learned in the current call, if it is not known to all host threads yet.
+    // Moves it to the caller, who passes it to publish() when the call returns.
+    [[nodiscard]] Clock take_learned() { return std::exchange(learned_, {}); }
+    void publish(const Clock& learned);
     [[nodiscard]] bool host_knows(const StreamRecord& stream) const;
     [[nodiscard]] bool host_knows(const EventRecord& event) const;
 
@@ -108,7 +118,7 @@ class Order {
     void host_learns(const Clock& clock);
     [[nodiscard]] bool host_knows(const Clock& clock) const;
 
-    Clock host_, all_, separated_;
+    Clock host_, learned_, all_;
     Clock default_, blocking_;  // the ends of the default stream, and of all
                                 // streams that wait for it
     uint64_t branches_ = first_branch;

@@ -15,6 +15,9 @@ HEAD = r"""
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <atomic>
+#include <mutex>
+#include <string>
 #include <thread>
 #define OK(call) do { if (int r = call) printf("line %d: %d\n", __LINE__, r), exit(9); } while (0)
 __global__ void fill(int *p, int v) { p[threadIdx.x] = v; }
@@ -193,6 +196,15 @@ MISSING = {
         "missing order",
         ["the default stream of a host thread"],
     ),
+    "only an allocation": (
+        (
+            "fill<<<1, 64, 0, a>>>(d, 1); OK(cudaMalloc(&q, 64)); @ add<<<1, 64, 0, b>>>(d);"
+            "OK(cudaFree(q));"
+        ),
+        A_TO_B,
+        "missing order",
+        ["kernel `fill`", "kernel `add`"],
+    ),
     "the time of an event": (
         (
             "OK(cudaEventRecord(e)); fill<<<1, 64>>>(d, 1); OK(cudaEventRecord(f)); @"
@@ -251,10 +263,6 @@ RIGHT = {
     "a function of the host": (
         "fill<<<1, 64, 0, a>>>(m, 1); OK(cudaLaunchHostFunc(a, call, nullptr)); while (!called) {}"
         "sum += m[0];"
-    ),
-    "an allocation": (
-        "fill<<<1, 64, 0, x>>>(d, 1); OK(cudaMalloc(&q, 64)); add<<<1, 64, 0, y>>>(d);"
-        "OK(cudaFree(q));"
     ),
     "a copy to memory of the program": (
         "int l[64]; fill<<<1, 64, 0, x>>>(m, 1);"
@@ -335,6 +343,40 @@ def test_each_host_thread_has_its_default_stream(program: Program, joined: int) 
     assert done.returncode == (0 if joined else 3), done.stderr
     assert ("missing order" in done.stderr) == (not joined)
     assert program.run("--check", environment={"JOINED": 0}).returncode == 0
+
+
+@pytest.mark.parametrize("order", ["none", "mutex", "join", "atomic", "event"])
+@pytest.mark.program(
+    BEGIN
+    + """
+    const std::string order = getenv("ORDER");
+    std::mutex mutex;
+    std::atomic<int> turn = 0;
+    auto work = [&](int number, cudaStream_t stream) {
+        std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
+        if (order == "mutex") lock.lock();
+        if (order == "atomic" || order == "event") while (turn != number) {}
+        if (order == "event" && number) OK(cudaStreamWaitEvent(stream, e, 0));
+        for (int i = 0; i < 3; ++i) {
+            add<<<1, 64, 0, stream>>>(d);
+            if (order != "event") OK(cudaStreamSynchronize(stream));
+        }
+        if (order == "event") OK(cudaEventRecord(e, stream));
+        turn = number + 1;
+    };
+    std::thread first(work, 0, x);
+    if (order == "join") first.join();
+    std::thread second(work, 1, y);
+    if (order != "join") first.join();
+    second.join();
+    """
+    + END,
+    file="host_threads.cu",
+)
+def test_host_threads_need_an_order(program: Program, order: str) -> None:
+    done = program.run("--check", environment={"ORDER": order})
+    assert done.returncode == (3 if order == "none" else 0), done.stderr
+    assert ("Two host threads issued them" in done.stderr) == (order == "none")
 
 
 # Random programs. An operation is four numbers; the program executes them one after the other.
