@@ -89,9 +89,7 @@ DIFFERENT = """
 These metrics differ. With the full set, Nsight Compute estimates the sectors of L1: it reports
 4,090 sectors for 4,097 stores of single floats. The counters that [another page](accuracy.md)
 compares were recorded without the full set, and are equal. In `places_in_a_list`, the order of
-atomics decides where a thread stores. The threads of `grid_turns` and `grid_sum` repeat
-instructions until another block is ready. For `smsp__thread_inst_executed_pred_on.sum`, the reason
-is not known.
+atomics decides where a thread stores; `Profile.inexact` says so, but is not asked here.
 
 """
 

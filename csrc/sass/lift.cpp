@@ -240,8 +240,9 @@ void Lifter::lift_instruction(uint32_t at) {
         unsupported("its guard");
     (this->*lift)(in);
     if (first_op_) unsupported();  // each instruction must have an op, so that it is counted
-    // To an H100, a guard in a uniform predicate turns no lane off: @!UP0 UIADD3 counts 32 lanes.
-    if (in.guard.uniform)
+    // To a GPU, a guard in a uniform predicate turns no lane off: @!UP0 UIADD3 counts 32 lanes (of
+    // an H100). But @!UPT UIADD3, with which the assembler waits, counts none (of an H200).
+    if (in.guard.uniform && in.guard.number >= 0)
         for (uint32_t i = op_of_.back(); i < program_.ops.size(); ++i)
             program_.ops[i].starts_guarded = false;
     if (!knows_modifiers_) unsupported("its modifiers");

@@ -169,7 +169,7 @@ BY_CHANCE = {
         exactness.SOME_LANES,
     ),
     "grid_turns|grid_sum": (
-        r".*(global|generic|mem_local|shared_op_atom).*",
+        r".*(global|generic|mem_local|shared_op_atom|pipe_tensor).*",
         f"{exactness.WATCHING}|{exactness.GENERIC}",
     ),
     "heap_lists|heap_edges": (r".*", exactness.OUTSIDE),

@@ -24,7 +24,8 @@ MEASURED, SIMULATED = load("counters_h200"), load("counters_simulated")
 QUICK = [
     case
     for case in counter_cases.public.cases()
-    if case.name.startswith("holdout") and case.name.endswith("n=1000")
+    if case.name.startswith("tensor_cores")
+    or (case.name.startswith("holdout") and case.name.endswith("n=1000"))
     if "places_in_a_list" not in case.name  # the order of atomics decides where it stores
 ]
 

@@ -180,6 +180,8 @@ def inexact(table: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str,
         add(filter(_of_copy_engine, metrics), WATCHING)
         # The bytes of generic accesses count as bytes of local memory, too.
         add([n for n in metrics if "data_bytes_mem_local" in n and metrics[n]], WATCHING)
+        # HFMA2.MMA sets registers to constants, in a loop, too, and counts as a tensor instruction.
+        add([n for n in metrics if "pipe_tensor" in n and metrics[n]], WATCHING)
         add(totals, WATCHING)
     if (table["cluster"] & executed).any() and atomics.any():
         add([n for n in metrics if "shared" in n], DISTANT)
