@@ -51,6 +51,7 @@ run 600 "$folder/sets/tests/cpp/test_sim" --gtest_brief=1
 run 600 "$folder/sets/tests/cpp/test_sass" --gtest_brief=1
 run 3600 "$folder/threads/tests/cpp/threads" 20
 if python -c 'import coalesce' 2>/dev/null; then
+    export PYTHONPATH=tools
     run 7200 python tests/wrong_calls.py --calls 5000 --seed "$seed"
     run 3600 python tests/stepped_kernels.py --count 1000 --first "${seed}0000"
     run 2100 python tests/every_shape.py --seconds 1800 --first "${seed}00000"

@@ -22,6 +22,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "coalesce"))
 
 # Reports fill this many columns, and pytest-xdist sets it in its workers.
 os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it for child processes only
 
 # The background jobs of a shell ignore Ctrl-C. A test that interrupts an endless kernel would then
 # never end.
