@@ -46,6 +46,7 @@ std::string Allocation::described() const {
 
 Allocation& Memory::allocate(uint64_t bytes, Kind kind, unsigned flags) {
     check_room(bytes);
+    if (call_waits() && !runtime().settings.strict) runtime().order.separate();
     Allocation a;
     const bool object = kind == Kind::object;
     a.address = place(object ? objects_ : arena_, bytes, 1);

@@ -137,6 +137,7 @@ Clock Order::start_of(const StreamRecord& s) const {
     Clock clock = s.end;
     clock.join(host_);
     clock.join(learned_);
+    clock.join(separated_);
     // Work in the default stream waits for earlier work in all other streams, and the reverse.
     // Streams that were created as non-blocking are an exception.
     if (s.legacy)
@@ -229,7 +230,8 @@ void Order::publish(const Clock& learned) {
     const auto forget = [&](Clock& c) {
         for (const uint64_t stream : ended) c.forget(stream);
     };
-    for (Clock* const c : {&host_, &learned_, &all_, &default_, &blocking_}) forget(*c);
+    for (Clock* const c : {&host_, &learned_, &all_, &separated_, &default_, &blocking_})
+        forget(*c);
     runtime().streams.each([&](StreamRecord& s) { forget(s.end); });
 }
 

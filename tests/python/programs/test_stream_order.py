@@ -196,15 +196,6 @@ MISSING = {
         "missing order",
         ["the default stream of a host thread"],
     ),
-    "only an allocation": (
-        (
-            "fill<<<1, 64, 0, a>>>(d, 1); OK(cudaMalloc(&q, 64)); @ add<<<1, 64, 0, b>>>(d);"
-            "OK(cudaFree(q));"
-        ),
-        A_TO_B,
-        "missing order",
-        ["kernel `fill`", "kernel `add`"],
-    ),
     "the time of an event": (
         (
             "OK(cudaEventRecord(e)); fill<<<1, 64>>>(d, 1); OK(cudaEventRecord(f)); @"
@@ -264,6 +255,10 @@ RIGHT = {
         "fill<<<1, 64, 0, a>>>(m, 1); OK(cudaLaunchHostFunc(a, call, nullptr)); while (!called) {}"
         "sum += m[0];"
     ),
+    "an allocation": (
+        "fill<<<1, 64, 0, x>>>(d, 1); OK(cudaMalloc(&q, 64)); add<<<1, 64, 0, y>>>(d);"
+        "OK(cudaFree(q));"
+    ),
     "a copy to memory of the program": (
         "int l[64]; fill<<<1, 64, 0, x>>>(m, 1);"
         "OK(cudaMemcpyAsync(l, m, 256, cudaMemcpyDefault, x)); sum += m[0] + l[0];"
@@ -310,6 +305,8 @@ def test_a_missing_order_is_found(program: Program, kind: str, texts: list[str])
 def test_an_order_that_is_there_is_seen(program: Program, name: str) -> None:
     done = program.run("--check")
     assert done.returncode == 0, (name, done.stdout, done.stderr)
+    strict = program.run("--check", "--strict")
+    assert strict.returncode == (3 if name == "an allocation" else 0), (name, strict.stderr)
 
 
 @pytest.mark.program(BEGIN + "fill<<<1, 64, 0, a>>>(m, 1); sum += m[0];" + END + "return 5;")
