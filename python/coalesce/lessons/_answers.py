@@ -952,14 +952,13 @@ _LESSON_10 = {
 
 _LESSON_11 = {
     "local memory": Answer(
-        "For each ballot, a warp loads the counts, adds 1 and stores them: 16 loads. The search "
-        "for the largest count loads three more. In registers, all this would cost no request.",
+        "For each ballot, a warp loads the counts, adds 1 and stores them: 16 loads. The last "
+        "line loads one more. In registers, all this would cost no request.",
         {
             0: "The compiler cannot keep the array in registers, because it does not know the "
             "indices.",
             4: "That is the number of elements of the array. Each of the 16 ballots accesses one.",
-            16: "These are the loads of the count that grows. The search for the largest count "
-            "loads, too.",
+            16: "These are the loads of the counts that grow. The last line loads one, too.",
         },
     ),
     "constant words": Answer(

@@ -118,7 +118,8 @@ def test_a_kernel_lasts_as_long_as_its_slowest_warp():
     assert alone.work["slowest"] == pytest.approx(8, rel=0.01)  # one of eight warps works
     assert alone.cycles["latency"] == pytest.approx(all_of_them.cycles["latency"], rel=0.05)
     assert alone.cycles["latency"] > 20 * turning(1, 1).cycles["latency"]
-    assert alone.ms == pytest.approx(all_of_them.ms, rel=0.05)
+    # The units have eight times the work, for which the warps wait a little.
+    assert alone.ms < all_of_them.ms < 1.15 * alone.ms
 
 
 def test_a_block_lasts_as_long_as_its_slowest_warp():
