@@ -20,6 +20,7 @@ from coalesce.common.timing import milliseconds
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
+    from coalesce.cxx.signature import Parameter
     from coalesce.kernel import Kernel
 
 _FILLS = ("zeros", "ones", "arange", "random")
@@ -102,26 +103,26 @@ def kernel_of(
     if entry is None and words and _ENTRY.fullmatch(words[0]):
         entry, words = words[0], words[1:]
     kernel = Kernel(Path(file), entry, options=options, device=device, instruction_limit=limit)
-    if len(words) != len(kernel.signature.parameters):
-        many = len(kernel.signature.parameters)
+    parameters = kernel.signature.parameters
+    if len(words) != len(parameters):
+        examples = [_example(parameter) for parameter in parameters]
+        such_as = "" if None in examples else f", such as {' '.join(map(str, examples))}"
         raise ValueError(
-            f"{kernel.signature} takes {many} argument{'s' * (many != 1)}; got {len(words)}. Write "
-            f"them after the name of the file, such as {_example(kernel)}"
+            f"{kernel.signature} takes {len(parameters)} argument{'s' * (len(parameters) != 1)}; "
+            f"got {len(words)}. Write them after the name of the file{such_as}"
         )
     return kernel, list(words)
 
 
-def _example(kernel: Kernel) -> str:
-    """Return words for all arguments of a kernel, such as ``f32:1000 2.0 1000``."""
-    words = []
-    for parameter in kernel.signature.parameters:
-        code = parameter.accepted[0] if parameter.accepted else "f4"
-        dtype = np.dtype(code)
-        if parameter.kind != "scalar":
-            words.append(f"{dtype.kind if dtype.kind in 'fiu' else 'f'}{8 * dtype.itemsize}:1000")
-        else:
-            words.append("2.0" if dtype.kind == "f" else "1000")
-    return " ".join(words)
+def _example(parameter: Parameter) -> str | None:
+    """Return a word for an argument, such as ``f32:1000``. No word describes a structure."""
+    if parameter.kind == "struct" or "Object_t" in parameter.spelled:
+        return None
+    dtypes = map(np.dtype, (*parameter.accepted, "f4"))
+    dtype = next(dtype for dtype in dtypes if dtype.kind in "fiub")
+    if parameter.kind != "scalar":
+        return "zeros:1000:bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}:1000"
+    return {"f": "2.0", "b": "1"}.get(dtype.kind, "100" if dtype.itemsize == 1 else "1000")
 
 
 def argument(text: str) -> Any:

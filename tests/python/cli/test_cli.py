@@ -466,6 +466,30 @@ def test_explain_an_operation(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ("float *x, double f, int n", "f32:1000 2.0 1000"),
+        ("__nv_bfloat16 *x, half *y, bool b", "u16:1000 f16:1000 1"),
+        ("const char *x, unsigned char c, long long n", "i8:1000 100 1000"),
+        ("void *x, float2 *y, bool *z", "f32:1000 f32:1000 zeros:1000:bool"),
+        ("float4 v, int n", None),
+        ("cudaTextureObject_t t", None),
+    ],
+)
+def test_the_suggested_arguments_are_accepted(capsys, tmp_path, parameters, words):
+    file = tmp_path / "k.cu"
+    file.write_text(
+        f"#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n__global__ void k({parameters}) {{}}"
+    )
+    launch = [str(file), "--grid", "1", "--block", "1"]
+    status, _, err = run(capsys, "run", *launch)
+    assert status == 1
+    assert err.strip().endswith(f"such as {words}" if words else "after the name of the file")
+    if words:
+        assert run(capsys, "run", *launch, *words.split())[0] == 0
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["lessons"], "there is no command lessons; the lessons are notebooks"),
