@@ -22,13 +22,13 @@ QUESTIONS = {
         "const float* x, float* y, int n",
         "float s = 0; for (int c = 0; c < 64; ++c) s += x[i * 64 + c]; y[i] = s;",
         (N // 64 // 256, 256),
-        r"Faster  up to .*load of x in line 1 took 4 sectors per request, not 32: Let",
+        r"Faster  up to .*load of x in line 1 took 4 sectors per request, not 32\. Let",
     ),
     "every fourth element": (
         "float2* x, float* y, int n",
         "x[4 * i].x += 2;",
         (N // 256, 256),
-        r"Faster .*accesses to x in line 1 took as little as needed: Let neighbouring lanes",
+        r"Faster .*accesses to x in line 1 took as little as needed\. Let neighbouring lanes",
     ),
     "columns of a tile": (
         "const float* x, float* y, int n",
