@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from coalesce.arrays import devices
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.launch.launch import Launch
+from coalesce.launch.run import run as run_launch
 
 if TYPE_CHECKING:
     from coalesce.check import Findings
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from coalesce.stepping import Stepper
 
 _T = TypeVar("_T")
-_runner: ContextVar[Callable[[Launch], object]] = ContextVar("_runner", default=Launch.run)
+_runner: ContextVar[Callable[[Launch], object]] = ContextVar("_runner", default=run_launch)
 
 
 def run(launch: Launch) -> None:

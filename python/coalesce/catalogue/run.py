@@ -26,6 +26,7 @@ from coalesce.launch.launch import Launch
 
 if TYPE_CHECKING:
     from coalesce.launch.record import LaunchRecord
+from coalesce.launch.run import run
 
 # For each size of elements: a CUDA type for kernels that only copy the elements, and the NumPy
 # dtype that corresponds to this type.
@@ -39,7 +40,7 @@ ELEMENTS: dict[int, tuple[str, np.dtype[Any]]] = {
 REAL_NAME = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-# A function that launches a kernel in place of `Launch.run`, to profile, trace or check it. Its
+# A function that launches a kernel in place of `launch.run.run`, to profile, trace or check it. Its
 # arguments are the launch, and the variant that the kernel belongs to.
 Launcher: TypeAlias = "Callable[[Launch, ops.Variant], LaunchRecord]"
 
@@ -164,7 +165,7 @@ class Run:
             record = self._launcher(launch, entry)
         else:
             write_only = [name for name in entry.arguments if name in ("out", "sums")]
-            record = launch.run(self._runs, self._counts, write_only)
+            record = run(launch, self._runs, self._counts, write_only)
         if entry.operation != "layout":
             self._own = len(self.records)
         self.records.append((entry.entry, record))

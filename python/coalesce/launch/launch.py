@@ -9,27 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.arrays import devices, foreign
+from coalesce.arrays import devices, foreign, simulated_memory
 from coalesce.arrays.creation import to_device
 from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common import geometry, require
 from coalesce.common.errors import DeviceUnavailable
 from coalesce.common.geometry import Extent
 from coalesce.common.memory import ArrayCopies
-from coalesce.launch import gpu, simulated
 from coalesce.launch.arguments import Argument, HostArray, names, parameters_for, prepare
 from coalesce.launch.structures import is_members, map_values
 
 if TYPE_CHECKING:
     from coalesce.arrays.devices import Device
     from coalesce.cxx.signature import Parameter
-    from coalesce.launch.kernel import BaseKernel
-    from coalesce.launch.record import LaunchRecord
+    from coalesce.launch.loaded import LoadedKernel
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Launch:
 
     Attributes
     ----------
-    kernel : BaseKernel
+    kernel : LoadedKernel
         The kernel.
     device : Device
         The device of the launch. The simulator can execute a launch for a GPU, too.
@@ -56,7 +54,7 @@ class Launch:
         The same arguments, checked and converted (arguments.py). Empty before `bind`.
     """
 
-    kernel: BaseKernel
+    kernel: LoadedKernel
     device: Device
     grid: Extent
     block: Extent
@@ -69,7 +67,7 @@ class Launch:
     @classmethod
     def of(
         cls,
-        kernel: BaseKernel,
+        kernel: LoadedKernel,
         grid: Any,
         block: Any,
         shared_bytes: Any = 0,
@@ -94,7 +92,7 @@ class Launch:
             if self.kernel.wanted is None:
                 device = _device_of(arguments, device)
         bound = self._with(device, passed, arguments)
-        simulated.check_places(bound)
+        _check_places(bound)
         return bound
 
     def bind_on_host(self, passed: Sequence[Any], device: str | Device | None = None) -> Launch:
@@ -157,22 +155,6 @@ class Launch:
             if isinstance(argument, HostArray):
                 argument.finish(watched)
 
-    def run(
-        self,
-        runs: int | Literal["auto"] | None = None,
-        counts: bool = False,
-        write_only: Sequence[str] = (),
-    ) -> LaunchRecord:
-        """Run the launch on its device. `Kernel.launch` explains the parameters."""
-        if write_only and (unknown := sorted(set(write_only) - {p.name for p in self.parameters})):
-            raise ValueError(
-                f"`write_only` contains the name {unknown[0]!r}, but {self.kernel.signature} has "
-                "no such parameter"
-            )
-        if self.device.kind == "cuda":
-            return gpu.run(self, runs, write_only)
-        return simulated.run(self, runs, counts)
-
     @property
     def blocks(self) -> int:
         """The number of blocks of the grid."""
@@ -213,12 +195,42 @@ class Launch:
 def _device_of(arguments: Sequence[Argument], default: Device) -> Device:
     """Return the device whose memory holds the arrays, or `default` if there is none."""
     for argument in arguments:
-        if (place := simulated.place_of(argument)) is not None:
+        if (place := _place_of(argument)) is not None:
             return devices.resolve(place)
     for argument in arguments:
         if isinstance(argument, GpuArray) and default.kind == "cuda":
             return devices.resolve(f"cuda:{argument.ordinal}")
     return default
+
+
+def _check_places(launch: Launch) -> None:
+    """Raise ValueError if an argument is an array in the memory of another device."""
+    device = launch.device
+    for number, argument in enumerate(launch.arguments):
+        if isinstance(argument, GpuArray) and device.kind == "sim":
+            raise ValueError(
+                f"argument {launch.parameters[number]} is a GPU array, but the kernel runs on "
+                f"{device.name}, which cannot use GPU memory; copy it to a NumPy array first"
+            )
+        place = _place_of(argument)
+        if place is not None and place != device.name:
+            parameter = launch.parameters[number]
+            raise ValueError(
+                f"argument {parameter} is an array in the memory of {place}, but the kernel runs "
+                f"on {device.name}; copy it: coalesce.asarray({parameter.name}, "
+                f'device="{device.name}")'
+            )
+
+
+def _place_of(argument: Argument) -> str | None:
+    """Return the name of the simulated GPU whose memory holds an argument, such as "sim:h200".
+
+    For other arguments, return None.
+    """
+    if isinstance(argument, HostArray):
+        found = simulated_memory.memory_of(argument.original)
+        return None if found is None else found[0].device
+    return None
 
 
 def on_host(value: Any, name: str = "the array") -> Any:

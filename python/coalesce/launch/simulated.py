@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from coalesce._core import sim
-from coalesce.arrays import simulated_memory
-from coalesce.arrays.gpu_array import GpuArray
 from coalesce.common.progress import reporter
 from coalesce.launch.arguments import Argument, HostArray
 from coalesce.launch.modelled import Modelled
@@ -132,33 +130,3 @@ def _scalar(argument: Argument, arguments: Sequence[Argument]) -> Packed:
         return names.index(argument.of), argument.simulated()
     assert isinstance(argument, bytes)
     return argument
-
-
-def check_places(launch: Launch) -> None:
-    """Raise ValueError if an argument is an array in the memory of another device."""
-    device = launch.device
-    for number, argument in enumerate(launch.arguments):
-        if isinstance(argument, GpuArray) and device.kind == "sim":
-            raise ValueError(
-                f"argument {launch.parameters[number]} is a GPU array, but the kernel runs on "
-                f"{device.name}, which cannot use GPU memory; copy it to a NumPy array first"
-            )
-        place = place_of(argument)
-        if place is not None and place != device.name:
-            parameter = launch.parameters[number]
-            raise ValueError(
-                f"argument {parameter} is an array in the memory of {place}, but the kernel runs "
-                f"on {device.name}; copy it: coalesce.asarray({parameter.name}, "
-                f'device="{device.name}")'
-            )
-
-
-def place_of(argument: Argument) -> str | None:
-    """Return the name of the simulated GPU whose memory holds an argument, such as "sim:h200".
-
-    For other arguments, return None.
-    """
-    if isinstance(argument, HostArray):
-        found = simulated_memory.memory_of(argument.original)
-        return None if found is None else found[0].device
-    return None

@@ -20,35 +20,21 @@ if TYPE_CHECKING:
     from coalesce.profiling.rows.accesses import Line
     from coalesce.profiling.sentences.verdict import Total
 
-# Metrics that a comparison shows: their names, and whether more is better.
+# Metrics that a comparison shows: their names, their resources, and whether more is better.
 _INSTRUCTIONS = {
-    "smsp__inst_executed.sum": ("instructions of warps", False),
-    "smsp__thread_inst_executed_per_inst_executed.ratio": ("active lanes per instruction", True),
+    "smsp__inst_executed.sum": ("instructions of warps", "issue", False),
+    "smsp__thread_inst_executed_per_inst_executed.ratio": (
+        "active lanes per instruction",
+        "issue",
+        True,
+    ),
 }
 _MODELLED = {
-    "l1tex__t_sector_hit_rate.pct": ("L1 hit rate, % (modelled)", True),
-    "lts__t_sectors_srcunit_tex_op_read.sum": ("L2 sectors read (modelled)", False),
-    "lts__t_sectors_srcunit_tex_op_write.sum": ("L2 sectors written (modelled)", False),
-    "dram__bytes_read.sum": ("DRAM bytes read (modelled)", False),
-    "dram__bytes_write.sum": ("DRAM bytes written (modelled)", False),
-}
-
-# A word in the name of a row, and the resource of the time model that the row belongs to.
-_RESOURCES = {
-    "instructions": "issue",
-    "active lanes": "issue",
-    "constant": "constants",
-    "requests": "requests",
-    "L2": "l2",
-    "DRAM": "dram",
-    "L1": "l2",
-    "sectors": "data",
-    "wavefronts": "data",
-    "conflicts": "data",
-    "bytes used": "data",
-    "blocks": "latency",
-    "alone": "latency",
-    "registers": "latency",
+    "l1tex__t_sector_hit_rate.pct": ("L1 hit rate, % (modelled)", "l2", True),
+    "lts__t_sectors_srcunit_tex_op_read.sum": ("L2 sectors read (modelled)", "l2", False),
+    "lts__t_sectors_srcunit_tex_op_write.sum": ("L2 sectors written (modelled)", "l2", False),
+    "dram__bytes_read.sum": ("DRAM bytes read (modelled)", "dram", False),
+    "dram__bytes_write.sum": ("DRAM bytes written (modelled)", "dram", False),
 }
 
 
@@ -62,12 +48,16 @@ class Row:
         The quantity: ``"global load sectors"``.
     values : tuple of (float or None)
         A value for each profile. None if a profile has no value.
+    resource : str or None
+        The part of a multiprocessor whose cycles the quantity changes, as in
+        ``Profile.modelled.cycles``: ``"data"`` for sectors. None for times, which are the result.
     more_is_better : bool
         Whether a larger value is an improvement.
     """
 
     name: str
     values: tuple[float | None, ...]
+    resource: str | None = None
     more_is_better: bool = False
 
     def ratio(self, i: int) -> float | None:
@@ -103,29 +93,32 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
         if any(time is not None for time in times):
             yield Row(f"time, ms ({kind})", times)
     fits = (p.modelled.blocks_per_multiprocessor if p.modelled else None for p in profiles)
-    yield Row("registers per thread", tuple(p.registers or None for p in profiles))
-    yield Row("blocks per multiprocessor", tuple(fits), more_is_better=True)
+    yield Row("registers per thread", tuple(p.registers or None for p in profiles), "latency")
+    yield Row("blocks per multiprocessor", tuple(fits), "latency", more_is_better=True)
     alone = ((p.modelled and round(p.modelled.work["latency"])) or None for p in profiles)
-    yield Row("cycles of a warp alone (modelled)", tuple(alone))
+    yield Row("cycles of a warp alone (modelled)", tuple(alone), "latency")
     metrics = [p.metrics() for p in profiles]
-    for metric, (name, more_is_better) in _INSTRUCTIONS.items():
-        yield Row(name, tuple(m.get(metric) for m in metrics), more_is_better)
+    for metric, (name, resource, more_is_better) in _INSTRUCTIONS.items():
+        yield Row(name, tuple(m.get(metric) for m in metrics), resource, more_is_better)
     totals: list[dict[str, Total]] = [{t.name: t for t in p.totals()} for p in profiles]
     for name in dict.fromkeys(name for per_profile in totals for name in per_profile):
         group = [per_profile.get(name) for per_profile in totals]
-        unit = next(t.unit for t in group if t is not None)
-        yield Row(f"{name} requests", tuple(t.requests if t else 0 for t in group))
-        yield Row(f"{name} {unit}", tuple(t.cost if t else 0 for t in group))
-        yield Row(f"{unit} per {name}", tuple(t.per_request if t else None for t in group))
+        total = next(t for t in group if t is not None)
+        constant = total.space == "constant"
+        requests, data = ("constants", "constants") if constant else ("requests", "data")
+        unit = total.unit
+        yield Row(f"{name} requests", tuple(t.requests if t else 0 for t in group), requests)
+        yield Row(f"{name} {unit}", tuple(t.cost if t else 0 for t in group), data)
+        yield Row(f"{unit} per {name}", tuple(t.per_request if t else None for t in group), data)
         if unit == "sectors":
             used = (100 * t.bytes_used / t.bytes_moved if t else None for t in group)
-            yield Row(f"bytes used per {name}, %", tuple(used), more_is_better=True)
+            yield Row(f"bytes used per {name}, %", tuple(used), data, more_is_better=True)
     if any(name.startswith("shared") for per_profile in totals for name in per_profile):
-        yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles))
-    for metric, (name, more_is_better) in _MODELLED.items():
+        yield Row("bank conflicts", tuple(int(p.bank_conflicts) for p in profiles), "data")
+    for metric, (name, resource, more_is_better) in _MODELLED.items():
         values = tuple(m.get(metric) for m in metrics)
         if any(value is not None for value in values):
-            yield Row(name, values, more_is_better)
+            yield Row(name, values, resource, more_is_better)
 
 
 def _effect(row: Row, profiles: Sequence[ProfileData]) -> float:
@@ -134,10 +127,9 @@ def _effect(row: Row, profiles: Sequence[ProfileData]) -> float:
     A resource that needs few cycles in all profiles has little effect on the time, however much
     its row changes.
     """
-    resource = next((r for word, r in _RESOURCES.items() if word in row.name), None)
-    if not row.changed or resource is None:
+    if not row.changed or row.resource is None:
         return 0
-    cycles = [p.modelled.cycles[resource] for p in profiles if p.modelled is not None]
+    cycles = [p.modelled.cycles[row.resource] for p in profiles if p.modelled is not None]
     pairs = [
         max(a, b) / max(1, min(a, b))
         for a in row.values[:1]

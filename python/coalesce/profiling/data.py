@@ -17,13 +17,11 @@ from coalesce.launch.modelled import Modelled
 from coalesce.profiling.hardware.metrics import SETS, Metrics
 from coalesce.profiling.rows import grouping
 from coalesce.profiling.rows.accesses import Access, Instruction, Line
+from coalesce.profiling.rows.machine_instructions import MachineInstruction
 from coalesce.profiling.sentences import advice
-from coalesce.profiling.sentences import gains as profiling_gains
 from coalesce.profiling.sentences import verdict as profiling_verdict
 
 if TYPE_CHECKING:
-    from coalesce.profiling.report.machine_code import MachineInstruction
-    from coalesce.profiling.sentences.gains import Gain
     from coalesce.profiling.sentences.verdict import Total
 
 
@@ -256,28 +254,6 @@ class ProfileData:
         """
         return profiling_verdict.totals(self.accesses())
 
-    def gains(self) -> list[Gain]:
-        """Return what would make the kernel faster, and how much, the largest gain first.
-
-        For each gain, the time is modelled again without one cause of cost.
-
-        Returns
-        -------
-        list of Gain
-            Empty if the caches were not modelled. A gain below 5 % is left out.
-
-        Examples
-        --------
-        >>> p = coalesce.profile("matmul", a, b, variant="naive")
-        >>> all(gain.ms < p.modelled_ms for gain in p.gains())
-        True
-        """
-        return list(self._gains)
-
-    @cached_property
-    def _gains(self) -> tuple[Gain, ...]:
-        return tuple(profiling_gains.gains(self))
-
     @property
     def sectors_per_request(self) -> dict[str, float]:
         """The average number of sectors per request to global memory, for loads and for stores.
@@ -330,7 +306,7 @@ class ProfileData:
 
     def __getstate__(self) -> dict[str, Any]:
         # Leave out what is computed from the others, and the function, which cannot be pickled.
-        left_out = ("_lines", "_gains", "_compute")
+        left_out = ("_lines", "_compute")
         state = {k: v for k, v in self.__dict__.items() if k not in left_out}
         return {**state, "_results": self._results}
 

@@ -12,6 +12,7 @@ from coalesce.profiling.assertions import Assertions
 from coalesce.profiling.data import ProfileData
 from coalesce.profiling.hardware import ncu_report
 from coalesce.profiling.report import export, memory_chart, roofline_chart, stall_chart
+from coalesce.profiling.sentences.gains import Gain, gains
 from coalesce.render.report import Report
 
 if TYPE_CHECKING:
@@ -90,6 +91,24 @@ class Profile(Report, ProfileData, Assertions):
               This dict is what `to_dict` returns for that profile.
         """
         return export.as_dict(self)
+
+    def gains(self) -> list[Gain]:
+        """Return what would make the kernel faster, and how much, the largest gain first.
+
+        For each gain, the time is modelled again without one cause of cost.
+
+        Returns
+        -------
+        list of Gain
+            Empty if the caches were not modelled. A gain below 5 % is left out.
+
+        Examples
+        --------
+        >>> p = coalesce.profile("matmul", a, b, variant="naive")
+        >>> all(gain.ms < p.modelled_ms for gain in p.gains())
+        True
+        """
+        return gains(self)
 
     def memory_chart(self, *, title: str | None = None) -> Picture:
         """Draw how many bytes the kernel moves between the memories.

@@ -25,16 +25,17 @@ from coalesce.common.dtypes import text_of
 from coalesce.launch.arguments import HostArray, expanded
 from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.run import run as run_launch
 from coalesce.launch.structures import PackedStructure, map_values
 from coalesce.profiling.data import ArrayInfo, Results
 from coalesce.profiling.hardware import exactness
-from coalesce.profiling.report import machine_code
 from coalesce.profiling.result import Profile
 from coalesce.profiling.rows import grouping
+from coalesce.profiling.rows.machine_instructions import MachineInstruction, read
 from coalesce.simulate import counting
 
 if TYPE_CHECKING:
-    from coalesce.launch.kernel import BaseKernel
+    from coalesce.launch.loaded import LoadedKernel
 
 # The number of example events for each instruction. The examples come from nine warps. From each
 # warp, seven executions of the instruction are taken: the first four (0 to 3), and then those with
@@ -116,7 +117,7 @@ def of_launch(
     )
     record = _record(counted, launch.device)
     if on_gpu and launch.passed is not None:
-        record = launch.bind(launch.passed, launch.device).run("auto")
+        record = run_launch(launch.bind(launch.passed, launch.device), "auto")
     # The results are computed when they are first used. Until then, the profile must not keep the
     # caller's arrays in memory.
     results = functools.partial(_results, replace(launch, passed=None, arguments=()), counted)
@@ -155,11 +156,11 @@ def _results(launch: Launch, counted: counting.Counted) -> Results:
     )
 
 
-def _code(launch: Launch, counted: counting.Counted) -> tuple[machine_code.MachineInstruction, ...]:
+def _code(launch: Launch, counted: counting.Counted) -> tuple[MachineInstruction, ...]:
     listing = launch.kernel.module.disassembly(launch.device)
     if not counted.counts.machine_code or listing is None:
         return ()
-    return machine_code.read(listing(), launch.kernel.entry)
+    return read(listing(), launch.kernel.entry)
 
 
 def _metrics(launch: Launch, counted: counting.Counted) -> tuple[dict[str, float], dict[str, str]]:
@@ -191,7 +192,7 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def _source(kernel: BaseKernel, counted: counting.Counted) -> str:
+def _source(kernel: LoadedKernel, counted: counting.Counted) -> str:
     """Return the source text. If a PTX kernel names its CUDA C++ file, it is the text of this file.
 
     Line numbers of the profile refer to this text.

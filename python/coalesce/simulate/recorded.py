@@ -14,8 +14,8 @@ from coalesce.launch.arguments import HostArray
 from coalesce.simulate.events import BYTES, Table, Trace, TraceArray
 
 if TYPE_CHECKING:
-    from coalesce.launch.kernel import BaseKernel
     from coalesce.launch.launch import Launch
+    from coalesce.launch.loaded import LoadedKernel
 
 
 def trace_of(launch: Launch, result: sim.LaunchResult, table: Table | None = None) -> Trace:
@@ -85,7 +85,7 @@ def arrays_of(launch: Launch, memory: Sequence[tuple[str, str, int, int, int]]) 
     return arrays
 
 
-def declared_shared(kernel: BaseKernel) -> dict[str, variables.Shape]:
+def declared_shared(kernel: LoadedKernel) -> dict[str, variables.Shape]:
     """Return the declarations of ``__shared__`` variables in a kernel's source, by name.
 
     See `variables.shared_arrays`. A kernel that was made from PTX has no such declarations.

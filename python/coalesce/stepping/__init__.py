@@ -24,8 +24,8 @@ from coalesce.stepping import values as step_values
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from coalesce.launch.kernel import BaseKernel
     from coalesce.launch.launch import Launch
+    from coalesce.launch.loaded import LoadedKernel
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T")
@@ -171,7 +171,7 @@ class Stepper:
 
     Attributes
     ----------
-    kernel : BaseKernel
+    kernel : LoadedKernel
         The kernel that is executed.
     grid, block_shape : tuple of int
         The extents of the grid and of a block, as (x, y, z).
@@ -198,7 +198,7 @@ class Stepper:
         limit: int | None = 100_000,
         optimized: bool = False,
     ) -> None:
-        self.kernel: BaseKernel = launch.kernel
+        self.kernel: LoadedKernel = launch.kernel
         self.grid = launch.grid
         self.block_shape = launch.block
         x, y = number % self.grid[0], number // self.grid[0] % self.grid[1]

@@ -25,8 +25,8 @@ from coalesce.stepping.debug_info import Variable
 from coalesce.stepping.locations import ListedInstruction
 
 if TYPE_CHECKING:
-    from coalesce.launch.kernel import BaseKernel
     from coalesce.launch.launch import Launch
+    from coalesce.launch.loaded import LoadedKernel
 
 Array = np.ndarray[Any, Any]
 
@@ -127,7 +127,7 @@ def _dtype_of(
     return np.dtype("u2" if code == "V2" else code), ()  # bfloat16 is shown as its bits
 
 
-def shared_arrays(kernel: BaseKernel, session: sim.Stepping) -> dict[str, Array]:
+def shared_arrays(kernel: LoadedKernel, session: sim.Stepping) -> dict[str, Array]:
     """Return a dict from the shared variables of a block to their values, as masked arrays.
 
     `session` is the stepped block.

@@ -15,6 +15,7 @@ from coalesce.common.errors import InstructionLimit, LaunchError
 from coalesce.common.progress import reporter
 from coalesce.launch.launch import Launch
 from coalesce.launch.record import LaunchRecord
+from coalesce.launch.run import run
 from coalesce.launch.simulated import simulate
 from coalesce.simulate import counting, dependencies
 from coalesce.simulate.events import Trace
@@ -55,7 +56,7 @@ def of_operation(
 
     def launcher(launch: Launch, variant: ops.Variant) -> LaunchRecord:
         if variant.operation != definition.name:  # this kernel prepares operands: it only runs
-            return launch.run()
+            return run(launch)
         taken.append(of_launch(launch.on_host(), wanted))
         return LaunchRecord(device=launch.device.name)
 
@@ -74,8 +75,8 @@ def of_launch(launch: Launch, wanted: Selection) -> Trace:
         record = recording(launch, wanted, blocks)
         blocks = None
     with reporter(wanted.progress, launch.kernel.name) as report:
-        run = simulate if blocks is None else run_chosen
-        result = run(launch, blocks=blocks, record=record, progress=report)
+        execute = simulate if blocks is None else run_chosen
+        result = execute(launch, blocks=blocks, record=record, progress=report)
     launch.finish()
     return trace_of(launch, result)
 

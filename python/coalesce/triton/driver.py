@@ -26,6 +26,7 @@ from coalesce.cxx.signature import Signature
 from coalesce.launch.kernel import CompiledKernel
 from coalesce.launch.launch import Launch
 from coalesce.launch.module import CompiledModule
+from coalesce.launch.run import run
 from coalesce.triton.arguments import Arguments
 
 
@@ -98,7 +99,7 @@ class SimulatedDriver(DriverBase):  # type: ignore[misc]
             call: Callable[[], object], *, quantiles: Sequence[float] = (), **options: Any
         ) -> Any:
             del options
-            ms = launched.analysed(call, lambda launch: launch.run(1).kernel_ms)
+            ms = launched.analysed(call, lambda launch: run(launch, 1).kernel_ms)
             return [ms] * len(quantiles) if quantiles else ms
 
         return benchmark

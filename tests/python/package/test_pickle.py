@@ -12,6 +12,7 @@ from jobs import launched
 
 import coalesce
 from coalesce.launch.launch import Launch
+from coalesce.launch.run import run
 
 SOURCE = """
 #include "offset.h"
@@ -109,7 +110,7 @@ def test_launches(kernel: coalesce.Kernel) -> None:
     again = pickle.loads(pickle.dumps(launch))
     assert again.kernel.entry == "add"
     assert (again.grid, again.block, again.cooperative) == ((2, 1, 1), (16, 1, 1), True)
-    again.bind(again.passed).run()
+    run(again.bind(again.passed))
     assert not x.any()
     assert again.passed[0].tolist() == 20 * [20] + 12 * [0]
 

@@ -9,7 +9,7 @@ import pytest
 
 import coalesce
 from coalesce.launch.modelled import of_bytes
-from coalesce.profiling.report import machine_code
+from coalesce.profiling.rows import machine_instructions
 
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
@@ -179,7 +179,7 @@ def test_control_words():
         f"                                              /* 0x{upper:016x} */\n"
         for i, upper in enumerate((0x000FEA0003800000, 0x000EA4000C1E1900, 0x004FC80000000800))
     )
-    assert [i.control for i in machine_code.read(listing, "k")] == [
+    assert [i.control for i in machine_instructions.read(listing, "k")] == [
         "B------:R-:W-:-:S05",
         "B------:R-:W2:-:S02",
         "B--2---:R-:W-:Y:S04",

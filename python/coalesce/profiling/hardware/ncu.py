@@ -21,6 +21,7 @@ from coalesce.arrays import devices
 from coalesce.common import require
 from coalesce.common.errors import DeviceUnavailable, LaunchError
 from coalesce.launch.launch import Launch
+from coalesce.launch.run import run
 from coalesce.profiling.hardware import ncu_report
 
 _FILE = "launch.pickle"
@@ -127,4 +128,4 @@ def unknown_metrics(text: str) -> set[str]:
 
 if __name__ == "__main__":
     unpickled: Launch = pickle.loads((Path(sys.argv[1]) / _FILE).read_bytes())
-    unpickled.bind(unpickled.passed or (), devices.resolve("cuda")).run()
+    run(unpickled.bind(unpickled.passed or (), devices.resolve("cuda")))

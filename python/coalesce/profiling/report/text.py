@@ -19,6 +19,7 @@ from coalesce.launch.modelled import Modelled, of_bytes
 from coalesce.profiling.rows.accesses import Access, Line, number
 from coalesce.profiling.sentences import limit, verdict
 from coalesce.profiling.sentences.advice import remarks, wasteful, with_sentences
+from coalesce.profiling.sentences.gains import gains
 from coalesce.render import tables
 
 if TYPE_CHECKING:
@@ -155,11 +156,11 @@ def faster(profile: ProfileData) -> list[str]:
     if m is None:
         return []
     general = limit.remedy(m, profile.gpu)
-    gains = profile.gains()[:2]
-    if not gains or (gains[0].factor < _CLEAR and general == limit.OF_LAUNCH):
+    largest = gains(profile)[:2]
+    if not largest or (largest[0].factor < _CLEAR and general == limit.OF_LAUNCH):
         return [general] * bool(general)
     return [
-        f"up to {gain.factor:.3g}x (modelled) if {gain.text.removesuffix('.')}." for gain in gains
+        f"up to {gain.factor:.3g}x (modelled) if {gain.text.removesuffix('.')}." for gain in largest
     ]
 
 
@@ -182,7 +183,8 @@ def caches(profile: ProfileData) -> str | None:
         f"DRAM: {of_bytes(c['dram_read_bytes'])} read, "
         f"{of_bytes(c['dram_written_bytes'])} written. "
         f"{m.blocks_per_multiprocessor} block{'s' * (m.blocks_per_multiprocessor != 1)} per "
-        f"multiprocessor, limited by {m.limit}."
+        f"multiprocessor, limited by {m.limit}"
+        f"{f' ({profile.registers} per thread)' if m.limit == 'registers' else ''}."
     )
     if m.share is not None and m.share < 1:
         text += f" The caches were modelled for the first {percent(m.share)} of the blocks."
