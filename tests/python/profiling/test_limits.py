@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import coalesce
+from coalesce._core import model
 from coalesce.launch.modelled import BOUNDS
 from coalesce.profiling.hardware import metrics
+from coalesce.profiling.sentences import gains
 
 KERNELS = r"""
 __constant__ float table[1024];
@@ -40,6 +42,20 @@ __global__ void odd_warps(const float* x, float* y) {
     else
         for (int j = 0; j < 60; ++j) v = sqrtf(v) + .2f;
     y[threadIdx.x] = v;
+}
+__global__ void sum_of_block(const float* x, float* y) {
+    float t = 0;
+    for (int i = 0; i < 64; ++i) t += x[blockIdx.x * 64 + i];
+    y[blockIdx.x] = t;
+}
+__global__ void sum_of_row(const float* x, float* y) {
+    int row = blockIdx.x * blockDim.y + threadIdx.y;
+    float t = 0;
+    for (int i = 0; i < 64; ++i) t += x[row * 64 + i];
+    y[row] = t;
+}
+__global__ void flagged(const float* x, float* y) {
+    if (x[threadIdx.x] > 0) y[blockIdx.x] = 1;
 }
 __global__ void looked_up(const float* x, float* y) {
     y[threadIdx.x] = table[INDEX];
@@ -266,3 +282,32 @@ def test_a_comparison_begins_with_the_largest_effect():
     profiles = [k.profile(512, 256, x, x.copy()) for k in (slow, fast)]
     rows = [row.name for row in coalesce.compare(*profiles).rows() if row.changed]
     assert rows[:2] == ["time, ms (modelled)", "instructions of warps"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "block", "lanes"),
+    [
+        ("sum_of_block", 64, 32),
+        ("sum_of_block", 20, 20),
+        ("sum_of_row", (32, 4), 32),
+        ("sum_of_row", (4, 32), 0),
+        ("sum_of_block", 1, 0),
+        ("flagged", 64, 0),
+    ],
+)
+def test_lanes_that_do_the_same_work_are_named(kernel, block, lanes):
+    verdict = " ".join(profile(kernel, 2, block).verdict)
+    assert ("lanes of a warp do the same work" in verdict) == bool(lanes)
+    assert not lanes or f"{lanes} lanes" in verdict
+
+
+@pytest.mark.parametrize("registers", [33, 40, 64, 65, 128])
+@pytest.mark.parametrize("block", [128, 256, 1024])
+def test_registers_that_limit_the_occupancy_are_named(block, registers):
+    p = profile("copied", 1, block)
+    p.registers = registers
+    all_fit = 2048 // block
+    most = gains._registers_for(p, all_fit)
+    fits = [model.occupancy("h200", block, n, 0)["blocks"] for n in (most, most + 1)]
+    assert (most, fits[0]) == (32, all_fit)
+    assert fits[1] < all_fit

@@ -195,7 +195,10 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
         yield text, "", work, fit
     elif fit < full and m.limit != "warps":
         what = {
-            "registers": "use fewer registers per thread (__launch_bounds__)",
+            "registers": (
+                f"use at most {_registers_for(profile, full)} registers per thread, not "
+                f"{profile.registers} (__launch_bounds__)"
+            ),
             "shared memory": "use less shared memory per block",
             "blocks": "launch larger blocks",
         }[m.limit]
@@ -246,6 +249,17 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
             f"are in {worst.place}"
         )
         yield text, worst.place, work, fit
+
+
+def _registers_for(profile: ProfileData, blocks: int) -> int:
+    """Return the largest number of registers per thread with which so many blocks fit.
+
+    Each of a multiprocessor's four schedulers has 16,384 registers, and a warp takes a multiple of
+    256. So 8 blocks of 256 threads (64 warps) fit with 32 registers per thread, and 6 with 40.
+    """
+    threads, name = math.prod(profile.block), profile.gpu["name"]
+    counts = range(profile.registers, 1, -1)
+    return next((n for n in counts if model.occupancy(name, threads, n, 0)["blocks"] >= blocks), 1)
 
 
 def _wider(profile: ProfileData, m: Modelled, fit: int) -> Iterator[_Change]:

@@ -137,7 +137,7 @@ def verdict(
     Sentences about waste come first.
     """
     accesses = [access for line in lines for access in line.accesses]
-    findings = [*_idle_lanes(lines, block), *_converted(lines, instructions)]
+    findings = [*_idle_lanes(lines, block), *_same_work(accesses), *_converted(lines, instructions)]
     reads = all(a.kind in ("load", "async_copy", "tma_load") for a in accesses)
     if reads and not any(i.opcode.startswith(_SURFACES) for i in instructions):
         text = "The kernel writes nothing to memory, so the compiler may have removed its work."
@@ -184,6 +184,31 @@ def _idle_lanes(lines: Sequence[Line], block: Extent) -> Iterator[Sentence]:
             "same branch, and a loop as often, none is idle"
         )
     yield Sentence(True, f"{what}; {why}.")
+
+
+def _same_work(accesses: Sequence[Access]) -> Iterator[Sentence]:
+    """Say that the lanes of each warp all do the same.
+
+    This is so if each access is by several lanes to one address: ``s += a[i]; out[i] = s`` with an
+    `i` that depends on the block only. Constant memory has such accesses in any kernel.
+    """
+    accesses = [a for a in accesses if a.space != "constant"]
+    stores = [a for a in accesses if a.kind == "store"]
+    executed, threads = (
+        sum(getattr(i, n) for a in stores for i in a.instructions) for n in ("executed", "threads")
+    )
+    if threads < 2 * executed or not stores:
+        return
+    if all(
+        a.kind in ("load", "store") and a.pattern is not None and a.pattern.kind == "broadcast"
+        for a in accesses
+    ):
+        yield Sentence(
+            True,
+            f"{number(threads / executed)} lanes of a warp do the same work: they all store to one "
+            f"element in {stores[0].place}. Let each lane compute an element of its own, or let "
+            "the lanes share the work for one.",
+        )
 
 
 def _converted(lines: Sequence[Line], instructions: Sequence[Instruction]) -> Iterator[Sentence]:
