@@ -77,7 +77,10 @@ def gains(profile: ProfileData) -> list[Gain]:
     found = {}
     for text, place, work, blocks in (
         *_accesses(profile.accesses(), m, warps),
-        *_launch(profile, m, warps),
+        *_occupancy(profile, m, warps),
+        *_balance(profile, m),
+        *_wider(profile, m),
+        *_lanes(profile, m, warps),
     ):
         ms = model.time_of_blocks(profile.gpu["name"], blocks, warps, work)["ms"]
         if m.ms >= _LEAST * ms:
@@ -111,7 +114,8 @@ def _accesses(accesses: Sequence[Access], m: Modelled, warps: int) -> Iterator[_
                 work[name] = max(0, work[name] - excess)
                 _shorter(work, excess, warps)
         worst = max(group, key=lambda a: a.excess or a.cost)
-        places = ", ".join(dict.fromkeys(a.place for a in group))
+        *others, last = dict.fromkeys(a.place for a in group)
+        places = f"{', '.join(others)} and {last}" if others else last
         if space == "local":
             text = (
                 f"the local memory of {places} were not used. Spilled registers: allow more "
@@ -178,10 +182,14 @@ def _shorter(work: Work, passes: float, warps: int) -> None:
     work["latency"] = max(0.1 * work["latency"], work["latency"] - of_warp)
 
 
-def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
-    """Yield the changes of the launch, and of the way the threads share the work."""
-    blocks, fit = int(m.work["blocks"]), m.blocks_per_multiprocessor
-    threads, sms = math.prod(profile.block), profile.gpu["multiprocessors"]
+def _launched(profile: ProfileData, m: Modelled) -> tuple[int, int, int]:
+    """Return the blocks that fit on a multiprocessor, all blocks, and the multiprocessors."""
+    return m.blocks_per_multiprocessor, int(m.work["blocks"]), profile.gpu["multiprocessors"]
+
+
+def _occupancy(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
+    """Yield the change that more warps are on the GPU at once."""
+    fit, blocks, sms = _launched(profile, m)
     full = max(1, profile.gpu["warps"] // warps)
     if blocks < m.blocks_on_gpu and (m.bound == "latency" or blocks < sms):
         more = m.blocks_on_gpu / blocks
@@ -208,6 +216,11 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
             dict(m.work),
             full,
         )
+
+
+def _balance(profile: ProfileData, m: Modelled) -> Iterator[_Change]:
+    """Yield the changes that multiprocessors and warps have equal work, and wait less."""
+    fit, blocks, sms = _launched(profile, m)
     even = blocks / sms
     if blocks > sms and math.ceil(even) > 1.1 * even:
         work = {**m.work, **{name: m.work[name] * even / math.ceil(even) for name in _SUMS}}
@@ -229,7 +242,12 @@ def _launch(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
             "steps between barriers, or use __syncwarp() for data of one warp"
         )
         yield text, "", {**m.work, "barriers": 0}, fit
-    yield from _wider(profile, m, fit)
+
+
+def _lanes(profile: ProfileData, m: Modelled, warps: int) -> Iterator[_Change]:
+    """Yield the change that all lanes of the warps have work."""
+    fit, blocks, _ = _launched(profile, m)
+    threads = math.prod(profile.block)
     filled = threads / (LANES * warps)
     lanes = profile.lanes_per_instruction / LANES
     if filled < 0.75:
@@ -262,12 +280,12 @@ def _registers_for(profile: ProfileData, blocks: int) -> int:
     return next((n for n in counts if model.occupancy(name, threads, n, 0)["blocks"] >= blocks), 1)
 
 
-def _wider(profile: ProfileData, m: Modelled, fit: int) -> Iterator[_Change]:
+def _wider(profile: ProfileData, m: Modelled) -> Iterator[_Change]:
     """Yield the change that each lane accesses 16 bytes at once, if the kernel is a simple map."""
     accesses = profile.accesses()
     widths = {a.width for a in accesses if a.space == "global" and a.width}
     maps = all(a.space == "global" and not wasteful(a) for a in accesses)
-    blocks = m.work["blocks"]
+    fit, blocks, _ = _launched(profile, m)
     full = math.prod(profile.block) >= LANES
     if not (widths and maps and full and m.bound == "latency" and blocks > m.blocks_on_gpu):
         return
