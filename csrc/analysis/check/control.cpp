@@ -63,8 +63,9 @@ void CheckObserver::synchronized(const Warp& warp, const Op& op) {
     };
     sim::for_each_lane(here, [&](int lane) {
         if (!sim::has_lane(masks[lane], lane)) {
-            report(lane, "the member mask of a warp operation does not include the calling lane",
-                   "lane " + std::to_string(lane) + " passes the mask " + hex(masks[lane]));
+            if (!first_fault_) first_fault_ = Fault::illegal_instruction;
+            report(lane, std::string(sim::not_in_member_mask),
+                   sim::outside_member_mask(lane, masks[lane]));
         }
     });
     if (const LaneMask ended = masks[std::countr_zero(here)] & warp.expected & ~warp.live & ~here)

@@ -359,11 +359,17 @@ void one_lane(Warp& w, const Op& op) {
 // BRA.DIV tests whether the lanes of mask a have diverged. Lanes of the mask that have exited are
 // ignored. Predicate d is set if any other lane of the mask is inactive, or if predicate b is false
 // in one of these lanes. BRA.CONV sets d in the opposite case.
+//
+// Predicate d is also set if only a part of the warp is here, with lanes that are not in the mask.
+// An H200 does not do this. But so the WARPSYNC that follows refuses these lanes, as a run of the
+// PTX does, where it is not known which instructions the assembler chooses.
 template <bool opposite>
 void has_diverged(Warp& w, const Op& op) {
     const uint32_t* a = w.lanes<const uint32_t>(op.operand[1]);
     const LaneMask members = a[std::countr_zero(w.mask)] & w.live;
-    const bool diverged = (members & ~(w.mask & w.predicate(op.operand[2]))) != 0;
+    const LaneMask here = w.mask & w.predicate(op.operand[2]);
+    const bool outside = w.mask != w.live && (here & ~members);
+    const bool diverged = (members & ~here) || outside;
     store(w, op.operand[0], diverged != opposite ? all_lanes : 0);
 }
 

@@ -39,13 +39,9 @@ void shuffle(Warp& w, const Op& op) {
     store(w, op.operand[1], valid);
 }
 
-inline LaneMask members(Warp& w, Locator at) {
-    return w.lanes<const uint32_t>(at)[std::countr_zero(w.mask)] & w.mask;
-}
-
 // Executes vote d, p, members. d is the result, and p is the predicate that each lane provides.
 void vote(Warp& w, const Op& op) {
-    const LaneMask among = members(w, op.operand[2]);
+    const LaneMask among = w.mask;
     LaneMask p = w.predicate(op.operand[1]);
     if (op.get<VoteOperand>().negated) p = ~p;
     p &= among;
@@ -65,7 +61,7 @@ void vote(Warp& w, const Op& op) {
 // match.any d, a, members. The result is the mask of lanes with the same value as this lane.
 template <class T>
 void match_any(Warp& w, const Op& op) {
-    const LaneMask among = members(w, op.operand[2]);
+    const LaneMask among = w.mask;
     const T* a = w.lanes<const T>(op.operand[1]);
     uint32_t matches[warp_size] = {};
     for_each_lane(w.mask, [&](int i) {
@@ -78,9 +74,9 @@ void match_any(Warp& w, const Op& op) {
 // and p is true. Otherwise d is 0 and p is false.
 template <class T>
 void match_all(Warp& w, const Op& op) {
-    const LaneMask among = members(w, op.operand[3]);
+    const LaneMask among = w.mask;
     const T* a = w.lanes<const T>(op.operand[2]);
-    const T first = a[std::countr_zero(among ? among : w.mask)];
+    const T first = a[std::countr_zero(among)];
     bool equal = true;
     for_each_lane(among, [&](int i) { equal = equal && a[i] == first; });
     if (op.operand[0] != no_operand) {
@@ -92,9 +88,9 @@ void match_all(Warp& w, const Op& op) {
 
 template <class F, class T>
 void reduce(Warp& w, const Op& op) {
-    const LaneMask among = members(w, op.operand[2]);
+    const LaneMask among = w.mask;
     const T* a = w.lanes<const T>(op.operand[1]);
-    T value = a[std::countr_zero(among ? among : w.mask)];
+    T value = a[std::countr_zero(among)];
     for_each_lane(among & (among - 1), [&](int i) { value = F::of(value, a[i]); });
     set_active(w.lanes<T>(op.operand[0]), w.mask, [value](int) { return value; });
 }
@@ -107,8 +103,8 @@ void active_mask(Warp& w, const Op& op) {
 // elect d|p, members. Predicate p is true in the first lane of the member mask only, and d is the
 // number of this lane.
 void elect(Warp& w, const Op& op) {
-    const LaneMask among = members(w, op.operand[2]);
-    const uint32_t leader = uint32_t(std::countr_zero(among ? among : w.mask));
+    const LaneMask among = w.mask;
+    const uint32_t leader = uint32_t(std::countr_zero(among));
     if (op.operand[0] != no_operand) {
         set_active(w.lanes<uint32_t>(op.operand[0]), w.mask, [leader](int) { return leader; });
     }

@@ -228,8 +228,6 @@ void leave(Warp& w) {
     // determine again for which lanes they wait.
     for (Path& p : w.paths) {
         if (p.wait != Wait::lanes || !(p.members & lanes)) continue;
-        // An H200 stops with "illegal instruction" if a mask does not include its own lane.
-        if (p.members & lanes & w.expected && p.mask & ~p.members) throw_deadlock(*w.block);
         p.wait = Wait::none;
     }
     stop_waiting_for(w, w.current.join, lanes);
@@ -337,12 +335,41 @@ void branch_table(Warp& w, const Op& op, uint32_t at) {
     diverge(w, same, table[first], at, program.reconvergence[at]);
 }
 
-bool reconverge_members(Warp& w, const Op& op, uint32_t at) {
-    LaneMask here = w.current.mask;
+namespace {
+
+// Returns true if all other lanes of the warp have left the kernel or are about to leave it. Then
+// the machine code lets them leave first, and the running path is the whole warp.
+bool is_whole_warp(const Warp& w) {
+    const std::vector<Op>& ops = w.block->program->ops;
+    const auto leaves = [&](uint32_t pc, const Frame& frame) {
+        const Control c = ops[pc].control;
+        return ops[pc].guard == no_operand &&
+               (c == Control::exit || (c == Control::ret && frame.depth == 0));
+    };
+    LaneMask others = w.live & ~w.current.mask;
+    for (const Join& join : w.joins)
+        if (leaves(join.pc, join.frame)) others &= ~join.arrived;
+    for (const Path& path : w.paths)
+        if (path.wait == Wait::none && leaves(path.pc, path.frame)) others &= ~path.mask;
+    return !others;
+}
+
+}  // namespace
+
+std::string outside_member_mask(int lane, LaneMask named) {
+    char text[16];
+    std::snprintf(text, sizeof text, "0x%08x", named);
+    return "lane " + std::to_string(lane) + " passes the mask " + text;
+}
+
+bool reconverge_members(Warp& w, const Op& op, uint32_t at, bool reports_outside) {
+    LaneMask here = w.current.mask, calling = here;
+    const bool whole = is_whole_warp(w);
     if (op.guard != no_operand) {
         const LaneMask p = w.predicate(op.guard);
         here &= op.guard_negated ? ~p : p;
         if (!here) return true;
+        calling = here;
         if (op.is<WarpSync>()) here = w.current.mask;  // the whole path waits, as at barriers
     }
     // The member mask is the last operand of the op.
@@ -365,6 +392,12 @@ bool reconverge_members(Warp& w, const Op& op, uint32_t at) {
         w.paths.push_back(others);
         w.current.join = join;
         w.current.mask = w.mask = here = same;
+    }
+    if (const LaneMask outside = here & calling & ~named; outside && !whole && !reports_outside) {
+        const int lane = std::countr_zero(outside);
+        throw_misuse(w, op, lane,
+                     std::string(not_in_member_mask) + "\n  " + outside_member_mask(lane, named),
+                     {}, Fault::illegal_instruction);
     }
     const LaneMask members = named & w.live;
     w.expected &= ~here;

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "sim/warp/grid_state.hpp"
 #include "sim/warp/memory.hpp"
@@ -99,7 +101,16 @@ void call(Warp& warp, const Op& op, uint32_t at);
 // arrived yet, the running path must wait, and the function returns false. Otherwise it returns
 // true, and warp.mask has the lanes that execute the op. The lanes may come from several paths.
 // After the op, these paths continue separately.
-bool reconverge_members(Warp& warp, const Op& op, uint32_t at);
+//
+// If the lanes of the warp have diverged, and a lane is not in its own mask, the kernel ends,
+// unless `reports_outside` says that the observer reports this. An H200 does so at a
+// WARPSYNC. Where lanes cannot diverge, its machine code does not look at masks. For several
+// shuffles in a row, it may only test whether all lanes of the mask are there (BRA.DIV).
+bool reconverge_members(Warp& warp, const Op& op, uint32_t at, bool reports_outside);
+// The message about such a lane, and its second line.
+inline constexpr std::string_view not_in_member_mask =
+    "the member mask of a warp operation does not include the calling lane";
+[[nodiscard]] std::string outside_member_mask(int lane, LaneMask named);
 // Executes an op for which reconverge_members() returned true (exchange.cpp).
 void run_together(Warp& warp, const Op& op, uint32_t at);
 // Returns true if lanes that wait at the ops `a` and `b`, with the same member mask, execute them

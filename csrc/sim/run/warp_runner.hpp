@@ -219,7 +219,7 @@ class WarpRunner {
     void synchronize(Warp& w, const Op& op, uint32_t at) {
         const LaneMask before = w.current.mask;
         w.current.pc = at;
-        const bool together = reconverge_members(w, op, at);
+        const bool together = reconverge_members(w, op, at, listens_to(Hook::synchronized));
         if (splits_groups(op) && w.current.mask != before) diverged(w, op);
         if (!together) return;
         // The instruction may overwrite its own mask: mask = __ballot_sync(mask, ...).

@@ -142,6 +142,86 @@ def test_lanes_that_end_without_an_exchange(code, n, mode):
     np.testing.assert_array_equal(o[n:33], [*[0] * (32 - n), 7])
 
 
+# Operations of a warp with the mask m. After lanes have diverged, an H200 ends with an illegal
+# instruction if a lane that calls is not in its own mask. (For several shuffles in a row, it goes on
+# if all lanes of the mask are there.)
+CALLS = (
+    "__syncwarp(m)",
+    "v = __shfl_sync(m, t, 1)",
+    "v = __shfl_up_sync(m, t, 1)",
+    "v = __shfl_down_sync(m, t, 1)",
+    "v = __shfl_xor_sync(m, t, 1)",
+    "v = __shfl_sync(m, (long long)t, 3)",
+    "for (int i = 16; i > 0; i /= 2) v += __shfl_xor_sync(m, t, i)",
+    "v = __ballot_sync(m, t & 1)",
+    "v = __any_sync(m, t & 1)",
+    "v = __match_any_sync(m, t & 3)",
+    "v = __match_all_sync(m, t & 3, &v)",
+    "v = __reduce_add_sync(m, t)",
+)
+# The mask, and the number of lanes that call.
+OUTSIDE = (
+    ("0xffu", 16),
+    ("0xff00u", 4),
+    ("m", 16),
+    ("m & 0x100u", 16),
+    ("m << 8", 4),
+    ("t < 8 ? m : 0xffu", 31),
+    ("0x3fffffffu", 31),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_lane_outside_of_its_own_mask(call, mode):
+    reason = "the member mask of a warp operation does not include the calling lane"
+    for mask, callers in OUTSIDE:
+        source = f"""extern "C" __global__ void k(int *o, unsigned m, int callers) {{
+            int t = threadIdx.x, v = -1;
+            if (t < callers) {{ m = {mask}; {call}; }}
+            o[t] = v;
+        }}"""
+        kernel = coalesce.Kernel(source, "k", device="sim", instruction_limit=10**5)
+        arguments = (1, 32, np.zeros(32, np.int32), np.uint32(255))
+        if mode == "check":
+            assert reason in str(kernel.check(*arguments, callers).errors)
+        else:
+            with pytest.raises(coalesce.LaunchError, match=reason):
+                run(kernel, mode, *arguments, callers)
+        if mask in ("0xffu", "m"):
+            run(kernel, mode, *arguments, 8)
+
+
+# Code that all lanes execute, or all that have not left the kernel. What an H200 writes to o.
+OF_ALL_LANES = {
+    "o[t] = __ballot_sync(m, t & 1);": np.full(32, 0xAAAAAAAA, np.uint32),
+    "o[t] = __ballot_sync(0xff, t & 1);": np.full(32, 0xAAAAAAAA, np.uint32),
+    "if (t < 16) o[t] = __ballot_sync(m, t & 1);": np.repeat(np.uint32([0xAAAA, 0]), 16),
+    "if (t >= 16) return; o[t] = __ballot_sync(m, t & 1);": np.repeat(np.uint32([0xAAAA, 0]), 16),
+    "o[t] = __match_any_sync(m, t & 1);": np.tile(np.uint32([0x55555555, 0xAAAAAAAA]), 16),
+    "o[t] = __reduce_add_sync(m, t);": np.full(32, 496, np.uint32),
+    "o[t] = __shfl_xor_sync(m, t, 17);": np.arange(32, dtype=np.uint32) ^ 17,
+    "o[t] = __any_sync(0xff, t == 9);": np.ones(32, np.uint32),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("code", OF_ALL_LANES)
+def test_a_lane_outside_of_its_own_mask_in_code_of_all_lanes(code, mode):
+    """An H200 goes on: its machine code does not look at the mask."""
+    source = f"""extern "C" __global__ void k(unsigned *o, unsigned m) {{
+        unsigned t = threadIdx.x;
+        {code}
+    }}"""
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    o = np.zeros(32, np.uint32)
+    if mode == "check":
+        assert "does not include the calling lane" in str(kernel.check(1, 32, o, np.uint32(255)))
+    else:
+        (o,) = run(kernel, mode, 1, 32, o, np.uint32(255))
+    np.testing.assert_array_equal(o, OF_ALL_LANES[code])
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("ends", ["{ store(out, a, b, c); return; }", "goto end;"])
 def test_an_early_end_of_threads_that_skip_barriers(ends, mode):
