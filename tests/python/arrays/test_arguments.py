@@ -2,6 +2,7 @@
 
 import itertools
 import struct
+import types
 
 import numpy as np
 import pytest
@@ -37,7 +38,8 @@ def test_a_plain_integer_is_accepted_without_further_checks(
     def interrupted(_: object) -> int:
         raise RuntimeError("of a signal handler")
 
-    monkeypatch.setattr(require.operator, "index", interrupted)
+    # Only for this module: pytest and its plugins use operator.index(), too.
+    monkeypatch.setattr(require, "operator", types.SimpleNamespace(index=interrupted))
     assert require.integer("n", 3) == 3
     with pytest.raises(TypeError, match="`n` must be an integer"):
         require.integer("n", np.int32(3))

@@ -143,8 +143,8 @@ def test_lanes_that_end_without_an_exchange(code, n, mode):
 
 
 # Operations of a warp with the mask m. After lanes have diverged, an H200 ends with an illegal
-# instruction if a lane that calls is not in its own mask. (For several shuffles in a row, it goes on
-# if all lanes of the mask are there.)
+# instruction if a lane that calls is not in its own mask. (For several shuffles in a row, it goes
+# on if all lanes of the mask are there.)
 CALLS = (
     "__syncwarp(m)",
     "v = __shfl_sync(m, t, 1)",
