@@ -45,6 +45,17 @@ def device(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
+def loads_ptx(device: str) -> None:
+    """Skip the test if the driver of the GPU is too old for the PTX of this NVRTC."""
+    if device == "cuda":
+        empty = coalesce.Kernel('extern "C" __global__ void empty() {}', device=device)
+        try:
+            coalesce.Kernel(empty.ptx, "empty", device=device).launch(1, 1)
+        except coalesce.CompileError as error:
+            pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def on_simulator(device: str) -> str:
     """Skip the test on a GPU, because only the simulator has counts."""
     if device != "sim":

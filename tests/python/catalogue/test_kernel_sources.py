@@ -37,14 +37,18 @@ def test_files(tmp_path: Path, device: str) -> None:
     kernel[1, 32](x, 2.0, 4)
     assert x.tolist() == [6] * 4
 
-    ptx = tmp_path / "own.ptx"
-    ptx.write_text(kernel.ptx)
-    coalesce.Kernel(ptx, "scale", device=device)[1, 32](x, 2.0, 4)
-    assert x.tolist() == [36] * 4
-
     path.write_text("\n\nbroken")
     with pytest.raises(coalesce.CompileError, match=r"own\.cu\(3\): error"):
         coalesce.Kernel(path, device=device)
+
+
+@pytest.mark.usefixtures("loads_ptx")
+def test_files_of_ptx(tmp_path: Path, device: str) -> None:
+    ptx = tmp_path / "own.ptx"
+    ptx.write_text(coalesce.Kernel(SCALE, device=device).ptx)
+    x = np.ones(4, np.float32)
+    coalesce.Kernel(ptx, "scale", device=device)[1, 32](x, 2.0, 4)
+    assert x.tolist() == [2] * 4
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,11 @@ def test_sizes_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("arch", "number"), [("sm_80", 800), (80, 800), ("compute_80", 800), ("90", 900), (None, None)]
 )
-def test_architectures(arch: str | int | None, number: int | None, device: str) -> None:
+def test_architectures(
+    arch: str | int | None, number: int | None, device: str, request: pytest.FixtureRequest
+) -> None:
+    if number == 800:
+        request.getfixturevalue("loads_ptx")
     kernel = coalesce.Kernel(ARCHITECTURE, arch=arch, device=device)
     out = np.zeros(1, np.int32)
     kernel[1, 1](out)
@@ -347,6 +355,7 @@ def test_invalid_values_of_variables(
         kernel.globals[name] = value
 
 
+@pytest.mark.usefixtures("loads_ptx")
 def test_variables_of_ptx(kernel: coalesce.Kernel, device: str) -> None:
     again = coalesce.Kernel(kernel.ptx, "tell", device=device)
     assert again.globals["calls"] == 5
