@@ -421,7 +421,7 @@ void add_launches(py::module_& m) {
              py::arg("ordinal"), py::arg("workspace"), py::arg("what"), py::kw_only(),
              py::arg("overlap") = false, py::arg("pinned_result") = false)
         .def("to_device", &cuda::PlannedCall::to_device, py::arg("array"), py::arg("at"),
-             py::arg("place"), py::arg("bytes"))
+             py::arg("place"), py::arg("bytes"), py::arg("row") = 0, py::arg("pitch") = 0)
         .def("to_host", &cuda::PlannedCall::to_host, py::arg("array"), py::arg("at"),
              py::arg("place"), py::arg("bytes"))
         .def(

@@ -59,12 +59,15 @@ void launch_at(Function& function, const Launch& how,
 
 }  // namespace
 
-void PlannedCall::to_device(size_t array, size_t at, size_t place, size_t bytes) {
-    steps_.push_back({Step::Kind::to_device, array, at, place, bytes, {}, {}, {}});
+void PlannedCall::to_device(size_t array, size_t at, size_t place, size_t bytes, size_t row,
+                            size_t pitch) {
+    if (row != 0 && (row > Transfers::slot_bytes || bytes % row != 0))
+        throw std::invalid_argument("a planned copy needs whole rows that fit into a slot");
+    steps_.push_back({Step::Kind::to_device, array, at, place, bytes, row, pitch, {}, {}, {}});
 }
 
 void PlannedCall::to_host(size_t array, size_t at, size_t place, size_t bytes) {
-    steps_.push_back({Step::Kind::to_host, array, at, place, bytes, {}, {}, {}});
+    steps_.push_back({Step::Kind::to_host, array, at, place, bytes, 0, 0, {}, {}, {}});
 }
 
 void PlannedCall::launch(std::shared_ptr<Function> function, const Launch& how,
@@ -73,14 +76,17 @@ void PlannedCall::launch(std::shared_ptr<Function> function, const Launch& how,
         throw std::invalid_argument("a planned launch has at most " +
                                     std::to_string(most_arguments) + " arguments");
     steps_.push_back(
-        {Step::Kind::launch, 0, 0, 0, 0, std::move(function), how, std::move(arguments)});
+        {Step::Kind::launch, 0, 0, 0, 0, 0, 0, std::move(function), how, std::move(arguments)});
 }
 
 size_t PlannedCall::bytes_of(size_t array) const {
     size_t size = 0;
     for (const Planned& step : steps_)
         if (step.kind != Step::Kind::launch && step.array == array)
-            size = std::max(size, step.at + step.bytes);
+            size = std::max(
+                size,
+                step.at + (step.row == 0 ? step.bytes
+                                         : (step.bytes / step.row - 1) * step.pitch + step.row));
     return size;
 }
 
@@ -101,6 +107,8 @@ void PlannedCall::run(std::span<char* const> arrays, const Waiting& waiting) {
             step.host = arrays[planned.array] + planned.at;
             step.device = places.workspace + planned.place;
             step.bytes = planned.bytes;
+            step.row = planned.row;
+            step.pitch = planned.pitch;
         }
         steps.push_back(std::move(step));
     }

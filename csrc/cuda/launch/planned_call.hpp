@@ -58,8 +58,10 @@ class PlannedCall {
 
     // These functions append a step; see Step. A copy transfers `bytes` bytes between a host array
     // and the workspace. `array` is the number of the array. `at` is an offset in bytes in the
-    // array, and `place` is an offset in the workspace.
-    void to_device(size_t array, size_t at, size_t place, size_t bytes);
+    // array, and `place` is an offset in the workspace. If `row` is not 0, the bytes in the host
+    // array lie in rows of `row` bytes, at most Transfers::slot_bytes, that begin every `pitch`
+    // bytes.
+    void to_device(size_t array, size_t at, size_t place, size_t bytes, size_t row, size_t pitch);
     void to_host(size_t array, size_t at, size_t place, size_t bytes);
     void launch(std::shared_ptr<Function> function, const Launch& how,
                 std::vector<Argument> arguments);
@@ -78,7 +80,7 @@ class PlannedCall {
   private:
     struct Planned {
         Step::Kind kind;
-        size_t array = 0, at = 0, place = 0, bytes = 0;
+        size_t array = 0, at = 0, place = 0, bytes = 0, row = 0, pitch = 0;
         std::shared_ptr<Function> function;
         Launch how;
         std::vector<Argument> arguments;

@@ -18,6 +18,11 @@ using Kind = Step::Kind;
 
 constexpr size_t none = ~size_t{0};
 
+// Returns a size that is a multiple of `row`, if rows are copied: `size`, or less if possible.
+size_t whole_rows(size_t size, size_t row) {
+    return row == 0 ? size : std::max(row, size / row * row);
+}
+
 bool done(const std::atomic<unsigned>& left) { return left.load(std::memory_order_acquire) == 0; }
 
 }  // namespace
@@ -25,14 +30,17 @@ bool done(const std::atomic<unsigned>& left) { return left.load(std::memory_orde
 // Pieces of copies from host memory to host memory. All threads take pieces from here.
 class Pieces {
   public:
-    // Divides a copy into pieces. `left` counts the pieces that are not finished.
-    void add(char* to, const char* from, size_t bytes, std::atomic<unsigned>& left) {
+    // Divides a copy into pieces. `left` counts the pieces that are not finished. For `row` and
+    // `pitch`, see Step.
+    void add(char* to, const char* from, size_t bytes, std::atomic<unsigned>& left, size_t row = 0,
+             size_t pitch = 0) {
         constexpr size_t least = size_t{64} << 10, parts = 8;
-        const size_t size = std::max(least, (bytes / parts + 64) / 64 * 64);
+        const size_t size = whole_rows(std::max(least, (bytes / parts + 64) / 64 * 64), row);
         left.store(static_cast<unsigned>((bytes + size - 1) / size), std::memory_order_relaxed);
         const std::lock_guard lock(mutex_);
         for (size_t at = 0; at < bytes; at += size)
-            waiting_.push_back({to + at, from + at, std::min(size, bytes - at), &left});
+            waiting_.push_back({to + at, from + (row == 0 ? at : at / row * pitch),
+                                std::min(size, bytes - at), row, pitch, &left});
         count_.store(waiting_.size(), std::memory_order_release);
     }
     // Copies a piece. Returns false if there is none.
@@ -46,7 +54,7 @@ class Pieces {
             waiting_.pop_front();
             count_.store(waiting_.size(), std::memory_order_release);
         }
-        std::memcpy(piece.to, piece.from, piece.bytes);
+        copy_rows(piece.to, piece.from, piece.bytes, piece.row, piece.pitch);
         piece.left->fetch_sub(1, std::memory_order_release);
         return true;
     }
@@ -72,7 +80,7 @@ class Pieces {
     struct Piece {
         char* to;
         const char* from;
-        size_t bytes;
+        size_t bytes, row, pitch;
         std::atomic<unsigned>* left;
     };
     std::mutex mutex_;
@@ -158,7 +166,7 @@ class Transfers::Overlapped {
     struct Chunk {
         char* host;
         Address device;
-        size_t bytes;
+        size_t bytes, row, pitch;
         size_t ring;       // the number of the chunk among those that need a slot; `none` if pinned
         size_t group = 0;  // for a copy to the host: the number of the event that it waits for
     };
@@ -170,14 +178,17 @@ class Transfers::Overlapped {
 
     std::vector<Chunk> divided(const Step& step, size_t total, size_t& ring) const {
         if (step.bytes == 0) return {};
-        if (own_.is_pinned(step.host)) return {{step.host, step.device, step.bytes, none}};
+        if (step.row == 0 && own_.is_pinned(step.host))
+            return {{step.host, step.device, step.bytes, 0, 0, none}};
         // Divide even a small copy into about 8 chunks, so that the parts of the work overlap.
         constexpr size_t least = size_t{256} << 10, page = 4096;
-        const size_t size = std::clamp((total / 8 + page - 1) / page * page, least, slot_bytes);
+        const size_t size = whole_rows(
+            std::clamp((total / 8 + page - 1) / page * page, least, slot_bytes), step.row);
         std::vector<Chunk> chunks;
         for (size_t at = 0; at < step.bytes; at += size)
-            chunks.push_back(
-                {step.host + at, step.device + at, std::min(size, step.bytes - at), ring++});
+            chunks.push_back({step.host + (step.row == 0 ? at : at / step.row * step.pitch),
+                              step.device + at, std::min(size, step.bytes - at), step.row,
+                              step.pitch, ring++});
         return chunks;
     }
 
@@ -209,7 +220,7 @@ class Transfers::Overlapped {
                 if (result != success) return result;
                 slot.pending = false;
             }
-            pieces.add(slot.memory, chunk.host, chunk.bytes, slot.left);
+            pieces.add(slot.memory, chunk.host, chunk.bytes, slot.left, chunk.row, chunk.pitch);
             moved_ = true;
         }
         return success;

@@ -24,6 +24,11 @@ StepBytes bytes_of(std::span<const Step> steps) {
     return sum;
 }
 
+void copy_rows(char* to, const char* from, size_t bytes, size_t row, size_t pitch) {
+    if (row == 0) row = bytes;
+    for (size_t at = 0; at < bytes; at += row, from += pitch) std::memcpy(to + at, from, row);
+}
+
 bool Transfers::is_small(std::span<const Step> steps) {
     const auto [up, down] = bytes_of(steps);
     return std::max(up, down) <= small_bytes && steps.size() <= small_steps;
@@ -163,7 +168,7 @@ Result Transfers::run_small(std::span<const Step> steps, const Streams& streams,
                 first = end = step.device;
             }
             const size_t at = begin + size_t(step.device - first);
-            std::memcpy(small_buffer_ + at, step.host, step.bytes);
+            copy_rows(small_buffer_ + at, step.host, step.bytes, step.row, step.pitch);
             end = step.device + step.bytes;
             used = at + step.bytes;
             continue;

@@ -42,6 +42,9 @@ struct Step {
     char* host = nullptr;
     Address device = 0;
     size_t bytes = 0;
+    // A copy to the GPU may take a part of each row of a matrix: `row` bytes of rows whose begins
+    // are `pitch` bytes apart. On the GPU, the parts follow each other. 0 means one row.
+    size_t row = 0, pitch = 0;
     // A copy to the host in a small list: the launches write the bytes to pinned memory, and the
     // GPU copies nothing. Such a list has no other copy to the host.
     bool written = false;
@@ -60,6 +63,9 @@ struct StepBytes {
 struct Streams {
     Stream up = nullptr, compute = nullptr, down = nullptr;
 };
+
+// Copies `bytes` bytes. If `row` is not 0, they lie in rows; see Step.
+void copy_rows(char* to, const char* from, size_t bytes, size_t row, size_t pitch);
 
 // Is called about every 100 ms while the GPU works (to check for Ctrl-C). It may throw.
 using Waiting = std::function<void()>;

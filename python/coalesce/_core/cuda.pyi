@@ -85,7 +85,15 @@ class PlannedCall:
         overlap: bool = ...,
         pinned_result: bool = ...,
     ) -> None: ...
-    def to_device(self, array: int, at: int, place: int, bytes: int) -> None: ...  # noqa: A002
+    def to_device(
+        self,
+        array: int,
+        at: int,
+        place: int,
+        bytes: int,  # noqa: A002
+        row: int = ...,
+        pitch: int = ...,
+    ) -> None: ...
     def to_host(self, array: int, at: int, place: int, bytes: int) -> None: ...  # noqa: A002
     def launch(self, function: Function, launch: Launch, arguments: list[Any]) -> None: ...
     def run(self, arrays: tuple[Any, ...], waiting: Callable[[], None]) -> None: ...

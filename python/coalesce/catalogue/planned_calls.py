@@ -14,9 +14,9 @@ C++ (csrc/bindings/gpu_calls.hpp). It calls Python only to make a plan.
 
 For large products of NumPy arrays with ``variant="best"``, the plan divides the rows of `a` into
 slabs. While the GPU multiplies one slab, the next slabs of `a` are copied to the GPU, and earlier
-slabs of the result are copied back. If `b` is large, the rows of `b` are also divided, into parts:
-the GPU first multiplies all slabs by the first part of `b`, and then adds their products with the
-other parts. So it can start when the first part of `b` and the first slab of `a` are there.
+slabs of the result are copied back. If `b` is large, K is also divided, into parts: some columns of
+`a` and as many rows of `b`. The GPU multiplies the first part, and then adds the products of the
+other parts. So it can start when the first part is there, and only the last part is in slabs.
 Products of GPU arrays are not divided. The kernel for a slab may add up the terms in another order
 than the kernel for the whole matrix. So the result for NumPy arrays may differ from the result for
 GPU arrays in the last bits.
@@ -63,11 +63,15 @@ _TILE_ROWS = 128
 # smaller ones, the overlap of copies saves less time than the additional launches take.
 _SLABS_FROM = 16 << 20
 _MOST_SLABS = 8
-# `b` is divided into parts if it has at least this number of bytes. When the GPU has multiplied the
-# first half of `b`, it has all of the other half. So the other half is one part.
+# K is divided into parts if `b` has at least this number of bytes. To multiply a part of 8192 x
+# 8192 matrices on an H200 takes nearly twice as long as to copy it, so the second part is twice as
+# large as the first one. The last part can start when its rows of `b` are there. More parts would
+# take longer, because each part after the first one reads and writes the whole result.
 _PARTS_FROM = 128 << 20
-_PARTS = (0, 1 / 4, 1 / 2, 1)  # where the parts begin and end, relative to the rows of `b`
+_PARTS = (0, 3 / 32, 9 / 32, 1)  # where parts begin and end, relative to K
+_MOST_SLABS_OF_PARTS = 16
 _PART_ROWS = 32  # the boundaries of parts are multiples of this number, the steps of a stage
+_MOST_ROW_BYTES = 4 << 20  # a row of `a` must fit into a slot of the copies
 
 
 @dataclass(frozen=True)
@@ -277,6 +281,14 @@ class _Planner:
         step = number, at, array.address - _BASE, array.bytes
         self._steps.append((direction, step))
 
+    def copy_columns(self, number: int, array: GpuArray, at: int, pitch: int) -> None:
+        """Append a copy of some columns of a host array to `array`, an array in the workspace.
+
+        A row of the host array has `pitch` bytes. The other parameters are those of `copy`.
+        """
+        step = number, at, array.address - _BASE, array.bytes, array.strides[0], pitch
+        self._steps.append(("to_device", step))
+
     def launch(self, launch: Launch, _variant: ops.Variant) -> LaunchRecord:
         """Append a launch to the steps of the call, instead of launching. This is a `Launcher`."""
         function = gpu.admitted(launch)
@@ -397,25 +409,31 @@ def _in_slabs(
     result: GpuArray = keywords.pop("out", None) or planner.place((m, n), a.dtype)
     c, mark = options.get("c"), planner.mark()
     bounds = _part_bounds(variant, b, k)
+    item = a.item_bytes
     for begin, end in pairwise(bounds):
         part = _rows(b, begin, end - begin)
         planner.copy("to_device", 1, part, part.address - b.address)
-        for first in range(0, m, slab):
-            rows, out = _rows(a, first, slab), _rows(result, first, slab)
-            if begin == 0:
-                planner.copy("to_device", 0, rows, rows.address - a.address)
-                if c is not None:
-                    keywords["c"] = _rows(c, first, slab)
-                    place = keywords["c"].address - c.address
-                    planner.copy("to_device", 2, keywords["c"], place)
-            else:  # add to the product with the earlier parts
+        # The columns of `a` in this part lie in the workspace without gaps.
+        columns = replace(
+            a,
+            address=a.address + m * begin * item,
+            shape=(m, end - begin),
+            strides=c_strides((m, end - begin), item),
+        )
+        in_slabs = end == k or (begin == 0 and c is not None)
+        for first in range(0, m, slab if in_slabs else m):
+            rows, out = (_rows(x, first, slab if in_slabs else m) for x in (columns, result))
+            at = first * a.strides[0] + begin * item
+            if part.shape == b.shape:
+                planner.copy("to_device", 0, rows, at)
+            else:
+                planner.copy_columns(0, rows, at, a.strides[0])
+            if begin > 0:  # add to the product of the earlier parts
                 keywords["c"], keywords["beta"] = out, 1.0
-            columns = replace(
-                rows,
-                address=rows.address + begin * rows.item_bytes,
-                shape=(rows.shape[0], end - begin),
-            )
-            OPERATIONS["matmul"].function(columns, part, out=out, **keywords)
+            elif c is not None:
+                keywords["c"] = _rows(c, first, slab)
+                planner.copy("to_device", 2, keywords["c"], keywords["c"].address - c.address)
+            OPERATIONS["matmul"].function(rows, part, out=out, **keywords)
             if end == k:
                 planner.copy("to_host", len(places), out, out.address - result.address)
             planner.release(mark)  # later launches come later, on the same stream
@@ -423,11 +441,12 @@ def _in_slabs(
 
 
 def _part_bounds(variant: str, b: GpuArray, k: int) -> list[int]:
-    """Return where the parts of the rows of `b` begin and end. Without parts, it is [0, k]."""
-    # These variants read columns of `a` in place, if their rows are aligned.
+    """Return where the parts of K begin and end. Without parts, it is [0, k]."""
+    # These variants multiply parts without copies of them, if their rows are aligned.
     in_place = catalogue.find("matmul", variant).preparation == "map_both"
     aligned = k * b.item_bytes % 16 == 0 and b.contiguous
-    if not in_place or not aligned or b.bytes < _PARTS_FROM:
+    fits = k * b.item_bytes <= _MOST_ROW_BYTES
+    if not in_place or not aligned or not fits or b.bytes < _PARTS_FROM:
         return [0, k]
     return sorted({*(round(k * x / _PART_ROWS) * _PART_ROWS for x in _PARTS[:-1]), k})
 
@@ -449,7 +468,7 @@ def _slab_rows(
         return 0
     if a.nbytes + m * n * a.itemsize < _SLABS_FROM:
         return 0
-    rows = -(-m // _MOST_SLABS)
+    rows = -(-m // (_MOST_SLABS if b.nbytes < _PARTS_FROM else _MOST_SLABS_OF_PARTS))
     rows = -(-rows // _TILE_ROWS) * _TILE_ROWS
     return rows if rows < m else 0
 

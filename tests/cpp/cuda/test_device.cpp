@@ -165,7 +165,7 @@ std::vector<float> scaled_in_slabs(std::vector<float> x, size_t slabs, bool over
         const size_t size = std::min(slab, bytes - at);
         const float factor = 3;
         const int n = static_cast<int>(size / sizeof(float));
-        call.to_device(0, at, at, size);
+        call.to_device(0, at, at, size, 0, 0);
         call.launch(scale, {},
                     {{{}, PlannedCall::Place{PlannedCall::in_workspace, at}, {}, {}},
                      {std::string(reinterpret_cast<const char*>(&factor), 4), {}, {}, {}},
@@ -201,6 +201,36 @@ TEST(PlannedCall, CopiesAndLaunchesInOrder) {
             }
 }
 
+TEST(PlannedCall, CopiesColumns) {
+    constexpr size_t first = 2, item = sizeof(float);
+    // Rows of the last matrices are longer than a piece, and nearly as long as a slot.
+    for (const auto& [rows, cols, count] : {std::array<size_t, 3>{5, 9, 3},
+                                            {3000, 1000, 391},
+                                            {9, 40000, 30001},
+                                            {3, 1100000, 1048576}})
+        for (const bool overlap : {false, true})
+            for (const bool pinned : {false, true}) {
+                const size_t bytes = rows * cols * item, part = rows * count * item;
+                PlannedCall call(device(), part, "test", {.overlap = overlap});
+                call.to_device(0, first * item, 0, part, count * item, cols * item);
+                call.to_host(1, 0, 0, part);
+                EXPECT_EQ(call.bytes_of(0), bytes - (cols - first - count) * item);
+                const PinnedMemory memory(device(), bytes);
+                std::vector<float> x(rows * cols), out(rows * count), right;
+                std::iota(x.begin(), x.end(), 0.0f);
+                for (size_t r = 0; r < rows; ++r)
+                    for (size_t i = 0; i < count; ++i) right.push_back(x[r * cols + first + i]);
+                std::memcpy(memory.data(), x.data(), bytes);
+                char* arrays[] = {pinned ? reinterpret_cast<char*>(memory.data())
+                                         : reinterpret_cast<char*>(x.data()),
+                                  reinterpret_cast<char*>(out.data())};
+                call.run(arrays, {});
+                EXPECT_EQ(out, right) << rows << " rows";
+            }
+    PlannedCall call(device(), 100, "test", {});
+    EXPECT_THROW(call.to_device(0, 0, 0, 100, 30, 50), std::invalid_argument);
+}
+
 // Returns the result of a function of the fake driver that takes no arguments.
 int of_fake_driver(const char* name) {
     return reinterpret_cast<int (*)()>(dlsym(dlopen(COALESCE_FAKE_DRIVER, RTLD_NOW), name))();
@@ -215,8 +245,8 @@ TEST(PlannedCall, LaunchesWriteASmallResultToPinnedMemory) {
         const size_t bytes = count * sizeof(float), place = (bytes + 255) / 256 * 256;
         const int n = int(count);
         PlannedCall call(device(), 3 * place, "test", {.pinned_result = true});
-        call.to_device(0, 0, 0, bytes);
-        call.to_device(1, 0, place, bytes);
+        call.to_device(0, 0, 0, bytes, 0, 0);
+        call.to_device(1, 0, place, bytes, 0, 0);
         const auto at = [](size_t offset) {
             return PlannedCall::Argument{
                 {}, PlannedCall::Place{PlannedCall::in_workspace, offset}, {}, {}};
@@ -308,7 +338,7 @@ TEST(PlannedCall, AnInterruptedCallLeavesTheNextOneIntact) {
     for (const size_t count : {size_t{1000}, size_t{3000000}}) {
         std::vector<float> x(count, 1.0f), out(count);
         PlannedCall call(device(), count * sizeof(float), "test", {.overlap = true});
-        call.to_device(0, 0, 0, count * sizeof(float));
+        call.to_device(0, 0, 0, count * sizeof(float), 0, 0);
         call.launch(endless, {}, {{{}, PlannedCall::Place{PlannedCall::in_workspace, 0}, {}, {}}});
         call.to_host(1, 0, 0, count * sizeof(float));
         char* arrays[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(out.data())};
