@@ -399,6 +399,9 @@ void add_launches(py::module_& m) {
         .property<&cuda::Function::name>("name")
         .def(py::init<std::shared_ptr<cuda::LoadedModule>, std::string>(), py::arg("module"),
              py::arg("name"), py::call_guard<ReleasedGil>())
+        .def("start_early", &cuda::Function::start_early,
+             "Lets launches start before earlier launches on their stream have ended. The kernel "
+             "must wait for them itself.")
         .def("resources", resources_of);
     m.def(
         "admit",

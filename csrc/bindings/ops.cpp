@@ -49,6 +49,7 @@ void add_ops(py::module_ m) {
         .property<&catalogue::Variant::dtype>("dtype")
         .property<&catalogue::Variant::hopper>("hopper")
         .property<&catalogue::Variant::tensor_maps>("tensor_maps")
+        .property<&catalogue::Variant::starts_early>("starts_early")
         .def(
             "static_shared_bytes",
             [](const catalogue::Variant& v, uint32_t tile, uint32_t item_size) {

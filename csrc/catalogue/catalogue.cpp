@@ -10,23 +10,24 @@ constexpr std::span<const uint32_t> any_tile{tiles_8_16_32};
 constexpr uint32_t tiles_32_64_128[] = {32, 64, 128};
 constexpr std::span<const uint32_t> tile_of_split_k{tiles_32_64_128};
 constexpr std::span<const uint32_t> no_tile{};
+constexpr bool in_turn = false, early = true;  // when a launch starts
 
 #define VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, topic, \
                 sentence)                                                                      \
     Variant{#operation, #name,    file,   arguments, sentence,                                 \
             topic,      geometry, shared, tiles,     Preparation::preparation},
 // A row for a variant that needs instructions of compute capability 9.0.
-#define HOPPER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, arguments, \
-                       topic, sentence)                                                        \
-    Variant{#operation, #name,    file,   arguments, sentence,                                 \
-            topic,      geometry, shared, tiles,     Preparation::preparation,                 \
-            "float32",  true},
+#define HOPPER_VARIANT(operation, name, file, geometry, shared, tiles, preparation, start, \
+                       arguments, topic, sentence)                                         \
+    Variant{#operation, #name,    file,   arguments, sentence,                             \
+            topic,      geometry, shared, tiles,     Preparation::preparation,             \
+            "float32",  true,     false,  start},
 // A row for a variant that reads through tensor maps.
-#define TENSOR_MAP_VARIANT(operation, name, file, dtype, geometry, shared, preparation, arguments, \
-                           topic, sentence)                                                        \
-    Variant{#operation, #name,    file,   arguments, sentence,                                     \
-            topic,      geometry, shared, no_tile,   Preparation::preparation,                     \
-            dtype,      true,     true},
+#define TENSOR_MAP_VARIANT(operation, name, file, dtype, geometry, shared, preparation, start, \
+                           arguments, topic, sentence)                                         \
+    Variant{#operation, #name,    file,   arguments, sentence,                                 \
+            topic,      geometry, shared, no_tile,   Preparation::preparation,                 \
+            dtype,      true,     true,   start},
 constexpr Variant table[] = {
 #include "catalogue/variants.inc"
 };

@@ -44,6 +44,9 @@ struct Variant {
     // Whether the kernel reads through tensor maps. Such kernels use instructions of sm_90a, which
     // run only on compute capability 9.0.
     bool tensor_maps = false;
+    // Whether a launch may start before earlier launches on its stream have ended. The kernel waits
+    // for them itself (griddepcontrol.wait).
+    bool starts_early = false;
 
     // Returns this variant's position among the variants of its operation. It is the number at the
     // start of the file name.

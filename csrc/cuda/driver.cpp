@@ -30,6 +30,7 @@ Driver::Driver(const std::string& path) {
 #undef COALESCE_FIND
     library.find("cuCtxRecordEvent", context_record_event);
     library.find("cuTensorMapEncodeTiled", encode_tensor_map);
+    library.find("cuLaunchKernelEx", launch_with_attributes);
     library.find("cuStreamBeginCapture_v2", stream_begin_capture);
     library.find("cuStreamEndCapture", stream_end_capture);
     library.find("cuGraphInstantiateWithFlags", graph_instantiate);

@@ -5,6 +5,7 @@
 // reason of a failure.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -98,6 +99,20 @@ using Address = unsigned long long;  // an address in device memory
        Stream, void**))                                                                      \
     X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int*, FunctionHandle, int, size_t))
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+    static constexpr int programmatic_serialization = 6;  // a CUlaunchAttributeID
+    alignas(8) int id = 0;
+    alignas(8) int value = 0;
+    std::array<int, 15> rest_of_value{};
+};
+struct LaunchConfig {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    Stream stream;
+    LaunchAttribute* attributes;
+    unsigned attribute_count;
+};
+
 struct Driver {
     enum class Status : uint8_t {
         ok,
@@ -134,6 +149,10 @@ struct Driver {
 
     // cuCtxRecordEvent. Null for drivers before CUDA 12.5, which do not have it.
     Result (*context_record_event)(ContextHandle context, EventHandle event) = nullptr;
+
+    // cuLaunchKernelEx. Null for drivers before CUDA 11.8, which do not have it.
+    Result (*launch_with_attributes)(const LaunchConfig* config, FunctionHandle function,
+                                     void** arguments, void** extra) = nullptr;
 
     // cuStreamBeginCapture_v2 and the other functions of graphs. graph_instantiate is
     // cuGraphInstantiateWithFlags. It is null for drivers before CUDA 11.4, which do not have it.

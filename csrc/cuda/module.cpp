@@ -109,4 +109,12 @@ void Function::allow_dynamic_shared(unsigned bytes) {
     dynamic_shared_ = bytes;
 }
 
+void Function::start_early() {
+    // Graphs record such launches from CUDA 12.3 on.
+    constexpr int oldest_driver = 12030, major_capability = 75;
+    const Driver& driver = device().driver();
+    starts_early_ = driver.launch_with_attributes != nullptr && driver.version >= oldest_driver &&
+                    device().attribute(major_capability) >= 9;
+}
+
 }  // namespace coalesce::cuda

@@ -76,6 +76,14 @@ class Function {
     // 48 KB. Throws LaunchError with the GPU's limit if `bytes` is too large.
     void allow_dynamic_shared(unsigned bytes);
 
+    // Lets launches start before earlier launches on their stream have ended (programmatic
+    // dependent launch). Each thread of the kernel must execute griddepcontrol.wait before it reads
+    // or writes global memory. If the driver or the GPU is too old, launches start in turn.
+    void start_early();
+    [[nodiscard]] bool starts_early() const {
+        return starts_early_.load(std::memory_order_relaxed);
+    }
+
   private:
     void load();
     [[nodiscard]] int attribute(int number);
@@ -87,6 +95,7 @@ class Function {
     // The device's generation (device.hpp) when the kernel was loaded. 0 means never loaded.
     std::atomic<uint64_t> generation_{0};
     unsigned dynamic_shared_ = 48 * 1024;
+    std::atomic<bool> starts_early_{false};
 };
 
 }  // namespace coalesce::cuda

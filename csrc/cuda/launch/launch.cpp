@@ -58,11 +58,19 @@ void launch(Function& function, const Launch& how, void** arguments, Stream stre
     const auto& [gx, gy, gz] = how.grid;
     const auto& [bx, by, bz] = how.block;
     const Driver& driver = device.driver();
-    const Result result = how.cooperative
-                              ? driver.launch_cooperative(function.handle(), gx, gy, gz, bx, by, bz,
-                                                          how.shared_bytes, stream, arguments)
-                              : driver.launch(function.handle(), gx, gy, gz, bx, by, bz,
-                                              how.shared_bytes, stream, arguments, nullptr);
+    const FunctionHandle handle = function.handle();
+    Result result = success;
+    if (how.cooperative) {
+        result = driver.launch_cooperative(handle, gx, gy, gz, bx, by, bz, how.shared_bytes, stream,
+                                           arguments);
+    } else if (function.starts_early()) {
+        LaunchAttribute early{.id = LaunchAttribute::programmatic_serialization, .value = 1};
+        const LaunchConfig config{gx, gy, gz, bx, by, bz, how.shared_bytes, stream, &early, 1};
+        result = driver.launch_with_attributes(&config, handle, arguments, nullptr);
+    } else {
+        result = driver.launch(handle, gx, gy, gz, bx, by, bz, how.shared_bytes, stream, arguments,
+                               nullptr);
+    }
     if (result != success) device.check(result, "kernel `" + function.name() + "`");
 }
 

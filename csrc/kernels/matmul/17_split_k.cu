@@ -50,6 +50,10 @@
 #define THREADS (GROUP_THREADS * GROUPS)
 // The blocks whose registers a multiprocessor must hold.
 #define BLOCKS ((WARP_ROWS == 64 ? 384 : 512) / THREADS)
+// If a grid has fewer blocks, about two for each multiprocessor, and their warps are large, the
+// next launch must not start early: two or three of its blocks would share a multiprocessor, while
+// other multiprocessors would have none. It starts when all blocks have ended.
+#define FEW_BLOCKS 300
 #define PITCH (BLOCK_ROWS + 4)
 #define SUM_PITCH (BLOCK_COLS + 4)
 
@@ -72,6 +76,12 @@ __device__ float4 load(unsigned address) {
                  : "memory");
     return v;
 }
+
+// The next launch on the stream may start when all blocks have called let_next_launch_start(), or
+// have ended. So it starts while this one stores its sums. Each thread of it waits, before it reads
+// or writes an array, until this launch has ended (programmatic dependent launch).
+__device__ void wait_for_earlier_launches() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ void let_next_launch_start() { asm volatile("griddepcontrol.launch_dependents;"); }
 
 __device__ void cluster_meets() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
@@ -315,6 +325,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(C
     const unsigned b_own =
         unsigned(__cvta_generic_to_shared(b_ring + group * STEPS * BLOCK_COLS + col));
     float sum[ROWS][COLS] = {};
+    wait_for_earlier_launches();
     switch (width_of(N, size_t(b))) {
         case 4:
             multiply<4>(
@@ -330,6 +341,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) __cluster_dims__(C
             multiply<1>(
                 sum, {a, b, M, N, K, block_row, block_col, first * STAGE, end, a_ring, b_ring},
                 last - first, a_own, b_own);
+    }
+    if (WARP_ROWS == 32 || BLOCKS == 1 || gridDim.x * gridDim.y > FEW_BLOCKS) {
+        let_next_launch_start();
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();

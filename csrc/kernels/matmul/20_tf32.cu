@@ -146,6 +146,12 @@ __device__ Place place_of(int tile, int tile_rows, int tile_cols) {
     return {in_group / cols, group * GROUP + in_group % cols};
 }
 
+// The next launch on the stream may start when all blocks have called let_next_launch_start(), or
+// have ended. Each thread of it waits, before it reads or writes an array, until this launch has
+// ended (programmatic dependent launch).
+__device__ void wait_for_earlier_launches() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ void let_next_launch_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
     const float* a, const float* b, const __grid_constant__ TensorMap a_map,
     const __grid_constant__ TensorMap b_map, const float* __restrict__ c, float* __restrict__ out,
@@ -168,6 +174,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) tf32(
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
+    wait_for_earlier_launches();
+    let_next_launch_start();
 
     if (warpgroup == 2) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");

@@ -161,6 +161,8 @@ class Run:
         arguments = [_only_itself(values[name]) for name in entry.arguments]
         launch = Launch(kernel, self.device, grid, block, shared_bytes)
         launch = launch.bind(arguments, self.device)
+        if entry.starts_early and self.on_gpu:
+            launch.function.start_early()
         if self._launcher is not None:
             record = self._launcher(launch, entry)
         else:

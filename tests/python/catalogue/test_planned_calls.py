@@ -277,6 +277,32 @@ def test_a_plan_keeps_its_kernels(made: Any, random: np.random.Generator) -> Non
     assert len(made) == 2 * len(variants)  # each plan was used twice
 
 
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("m", "n", "how"),
+    [
+        (16, 2048, {"variant": "best"}),  # in slices, which a second launch adds up
+        (200, 200, {"variant": "best"}),
+        *((m, 96, {"variant": "split_k", "tile": tile}) for m, tile in ((33, 32), (65, 64))),
+        *((m, 128, {"variant": "split_k", "tile": 128}) for m in (64, 3000)),
+        *((m, 136, {"variant": name}) for m in (130, 3000) for name in ("bf16", "tf32")),
+    ],
+)
+def test_launches_that_start_early_wait(
+    m: int, n: int, how: dict[str, Any], random: np.random.Generator
+) -> None:
+    """Each launch reads what the one before it wrote, and writes what that one read."""
+    values = random.integers(-100, 100, (m, n)).astype(np.float32)  # all variants keep them
+    order = random.permutation(n)
+    b = coalesce.to_device(np.eye(n, dtype=np.float32)[:, order])
+    x, y = coalesce.to_device(values), coalesce.to_device(np.zeros_like(values))
+    for _ in range(1 if simulated_driver.SIMULATED else 100):
+        coalesce.matmul(x, b, out=y, **how)
+        coalesce.matmul(y, b, out=x, **how)
+        values = values[:, order][:, order]
+    np.testing.assert_array_equal(x.get(), values)
+
+
 @pytest.mark.usefixtures("on_simulator")
 def test_on_the_simulated_driver() -> None:
     simulated_driver.run_tests(__file__)
