@@ -20,6 +20,7 @@ from coalesce.catalogue.table import OPERATIONS
 from coalesce.compile.binaries import cubin
 from coalesce.launch.modelled import Modelled
 from coalesce.launch.module import Module
+from coalesce.launch.run import run
 from coalesce.launch.simulated import simulate
 
 DATA = Path(__file__).parents[2] / "data"
@@ -247,7 +248,7 @@ def test_the_first_blocks_represent_the_launch():
         for rounds in (0, 2):
             result = simulate(k, counts=True, caches=True, first_rounds=rounds)
             modelled.append(Modelled.of(result.model))
-        return k.run()
+        return run(k)
 
     options = {"variant": "tiled", "tile": 16}
     OPERATIONS["matmul"].run((a[:, :128], a[:128]), options, device="sim", launcher=launch)
