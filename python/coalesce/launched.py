@@ -107,13 +107,14 @@ def step(
     call: Callable[[], object],
     of_block: int | tuple[int, ...] = (0, 0, 0),
     limit: int | None = 100_000,
+    optimized: bool = False,
 ) -> Stepper:
     """Execute one block, instruction by instruction. See `coalesce.Kernel.step`."""
     from coalesce import stepping
 
     # The block works on copies of the arrays.
     return analysed(
-        call, lambda launch: stepping.of_launch(launch.detached(), of_block, limit, True)
+        call, lambda launch: stepping.of_launch(launch.detached(), of_block, limit, optimized)
     )
 
 

@@ -161,3 +161,22 @@ def double_matrix(x):
 @cuda.jit
 def double_scalar(x):
     x[()] *= 2
+
+
+@cuda.jit(device=True)
+def scaled(value, factor):
+    return value * factor
+
+
+@cuda.jit
+def sums(x, out):
+    i = cuda.grid(1)
+    total = 0
+    n = 0
+    while n < 3:
+        factor = 2
+        if n == 1:
+            factor = 1
+        total += scaled(x[i], factor)
+        n += 1
+    out[i] = total

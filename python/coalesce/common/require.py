@@ -138,12 +138,27 @@ def number(name: str, value: Any) -> float:
         raise ValueError(f"{quoted(name)} is too large for a float64") from None
 
 
+def finite(name: str, value: Any) -> float:
+    """Check that a value is a finite real number, and return it as a float."""
+    real = number(name, value)
+    if not math.isfinite(real):
+        raise ValueError(f"{quoted(name)} must be a finite number; got {real}")
+    return real
+
+
 def positive(name: str, value: Any) -> float:
     """Check that a value is a finite real number above 0, and return it as a float."""
     real = number(name, value)
     if not (math.isfinite(real) and real > 0):
         raise ValueError(f"{quoted(name)} must be a positive number; got {real}")
     return real
+
+
+def function(name: str, value: Any, *, what: str = "a function") -> Any:
+    """Check that a value is a function, or another object that can be called, and return it."""
+    if not callable(value):
+        raise TypeError(f"{quoted(name)} must be {what}; got {shown(value)}")
+    return value
 
 
 def several(name: str, value: Any, what: str = "a sequence") -> list[Any]:

@@ -48,10 +48,12 @@ class DebugBuild(OtherBuild):
     """A build with ``-G``, for the stepper.
 
     `initial` has the first values of each variable: in the module, and in this build. They differ
-    if a variable holds the address of a function or of another variable.
+    if a variable holds the address of a function or of another variable. `in_registers` is true if
+    the compiler keeps local variables in registers, and not in memory.
     """
 
     initial: Mapping[str, tuple[bytes, bytes]]
+    in_registers: bool = False
 
     def take_variables(self, module: Any) -> None:
         """Give the variables of this build the values that they have in `module`."""
@@ -387,6 +389,18 @@ class Module:
         entries = _matched([(e,) for e in own.entries], [(e,) for e in program.entries])
         if entries is None:
             return None
+        return self._with_variables(device, program, again.ptx, entries)
+
+    def _with_variables(
+        self,
+        device: Device,
+        program: Any,
+        ptx: str,
+        entries: Mapping[str, str],
+        in_registers: bool = False,
+    ) -> DebugBuild:
+        """Return a build for the stepper that knows which variables it has in common with this."""
+        own = self.program(device)
         names = {comparable(name): name for name, *_ in own.variables()}
         variables = {
             names[comparable(name)]: name
@@ -400,7 +414,7 @@ class Module:
                 name: (unused.read_variable(name), program.read_variable(there))
                 for name, there in variables.items()
             }
-        return DebugBuild(program, again.ptx, entries, variables, initial)
+        return DebugBuild(program, ptx, entries, variables, initial, in_registers)
 
     def disassembly(self, device: Device) -> Callable[[], str] | None:
         """Return a function that returns the machine code as text.

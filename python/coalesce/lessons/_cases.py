@@ -345,14 +345,21 @@ def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
     >>> coalesce.lessons.task(copy, {sectors: 128}).demands
     ('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum of at most 128',)
     """
-    if not callable(make):
-        raise TypeError(f"`make` must be a function that returns a Case; got {require.shown(make)}")
-    case = make(True)
+    case = require.function("make", make, what="a function that returns a Case")(True)
     if not isinstance(case, Case):
         raise TypeError(f"`make` must return a lessons.Case; it returned {require.shown(case)}")
-    name = make.__name__
+    if not isinstance(limits, Mapping):
+        raise TypeError(
+            f"`limits` must be a dict from metrics to numbers; got {require.shown(limits)}"
+        )
+    name = getattr(make, "__name__", "")
+    if not name.isidentifier():
+        raise ValueError(f"`make` must have the name of the kernel; its name is {name!r}")
     demands = tuple(
-        demand.metric(metric, require.number(f"limits[{metric!r}]", most))
+        demand.metric(
+            require.text("limits", metric, what="a dict from the names of metrics"),
+            require.finite(f"limits[{metric!r}]", most),
+        )
         for metric, most in limits.items()
     )
     launch = f"grid {case.grid}, block {case.block}"

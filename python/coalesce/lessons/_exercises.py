@@ -68,6 +68,12 @@ class Case:
     elements: int = 0
 
     def __post_init__(self) -> None:
+        for name, value in (("out", self.out), ("expected", self.expected)):
+            if not isinstance(value, np.ndarray):
+                raise TypeError(f"`{name}` must be a NumPy array; got {require.shown(value)}")
+        if not isinstance(self.arguments, tuple | list):
+            raise TypeError(f"`arguments` must be a tuple; got {require.shown(self.arguments)}")
+        require.whole("elements", self.elements, 0)
         if all(argument is not self.out for argument in self.arguments):
             raise ValueError("`out` must be one of `arguments`, the array itself and not a copy")
         if self.out.shape != self.expected.shape:

@@ -89,8 +89,11 @@ def code(
     'for (int k = 0; k < K; ++k) {'
     """
     text = coalesce.source(operation, variant)
+    if part is not None and len(require.texts("part", part)) != 2:
+        raise ValueError(f"`part` must be a pair of strings; got {require.shown(part)}")
     marked: set[int] = set()
     if since is not None:
+        require.text("since", since)
         other = coalesce.source(operation, since).replace(f" {since}(", f" {variant}(")
         marked = new_lines(text, other)
     head, _, _ = text.partition('extern "C"')

@@ -196,7 +196,7 @@ def predict(
     Raises
     ------
     ValueError, TypeError
-        `guess` is neither a number, nor one of `choices`, nor ``...``.
+        `guess` is neither a finite number, nor one of `choices`, nor ``...``.
 
     Examples
     --------
@@ -206,16 +206,22 @@ def predict(
     """
     answer = ANSWERS.get(require.text("name", name), Answer())
     require.text("question", question)
-    options = tuple(choices)
+    require.text("unit", unit)
+    options = tuple(require.texts("choices", choices))
     with errors.short():
         guessed = _read(guess, options)
-    measure = measured or answer.measure
+        if require.finite("within", within) < 0:
+            raise ValueError(f"`within` must be at least 0; got {within}")
+    measure = answer.measure if measured is None else require.function("measured", measured)
     if measure is None:
         raise ValueError(f"`measured` is needed: no answer is stored for the question {name!r}")
+    if show is not None:
+        require.function("show", show)
     printed, result = _run(measure)
     if answer.choose is not None:
         result = answer.choose(result)
-    result = result if isinstance(result, str) else float(result)
+    if not isinstance(result, str):
+        result = require.finite("the result of `measured`", result)
     right = None
     if guessed is not None:
         right = _same(guessed, result, within)
@@ -250,7 +256,7 @@ def _read(guess: Guess, choices: tuple[str, ...]) -> Value | None:
                 "`guess` must be a number, or `...` (Ellipsis) for no guess; got "
                 f"{require.shown(guess)}"
             )
-        return require.number("guess", guess)
+        return require.finite("guess", guess)
     if isinstance(guess, str) and guess in choices:
         return guess
     if isinstance(guess, str):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from coalesce.common import require
 from coalesce.render import console, tables
 from coalesce.render.markup import tag
 
@@ -37,6 +38,13 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+
+    def __post_init__(self) -> None:
+        require.text("caption", self.caption)
+        columns = len(require.texts("columns", self.columns))
+        for row in require.several("rows", self.rows, "a sequence of rows"):
+            if len(require.texts("rows", row)) != columns:
+                raise ValueError(f"`rows` must have {columns} cells each; got {require.shown(row)}")
 
     def __repr__(self) -> str:
         if not self.rows:

@@ -83,8 +83,10 @@ class Times(Mapping[str, Timing]):
         float or None
             The time of `against` divided by the time of `name`. None if one of them has no time.
         """
+        if against is not None:
+            require.text("against", against)
         other = self.get(against or self.against)
-        this = self.get(name)
+        this = self.get(require.text("name", name))
         return other.kernel_ms / this.kernel_ms if this is not None and other is not None else None
 
     @property
@@ -185,6 +187,8 @@ def times(
     if not wanted:
         raise ValueError("`variants` is empty; pass the name of at least one variant")
     names = [label(*one) for one in wanted]
+    if against is not None:
+        require.choice("against", against, names)
     known = recording()
     recorded = known.times(operation, n) if known is not None else {}
     gpu = _gpu()

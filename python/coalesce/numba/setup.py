@@ -57,6 +57,7 @@ def _simulate(gpu: str) -> None:
 
     def add_named_overload(self: Any, kernel: Any, argtypes: Any) -> None:
         kernel.py_func = self.py_func  # a kernel from Numba's cache has no function, and no names
+        kernel.coalesce_options = self.targetoptions
         add_overload(self, kernel, argtypes)
 
     dispatcher.CUDADispatcher.call = call_with_arrays

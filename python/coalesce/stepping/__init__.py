@@ -18,7 +18,7 @@ from coalesce.launch.arguments import HostArray
 from coalesce.simulate import dependencies
 from coalesce.simulate.events import WARP_SIZE, Trace, lanes_of
 from coalesce.simulate.recorded import events_of
-from coalesce.stepping import debug_info, frames, locations
+from coalesce.stepping import debug_info, frames, in_registers, locations
 from coalesce.stepping import values as step_values
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ class Stepper:
         self._lines = declarations.lines_of(text)
         self._ptx = "" if build is None else build.ptx
         self._variables: list[dict[str, debug_info.Variable]] | None = None
+        self._in_registers = build is not None and build.in_registers
+        self._values: list[dict[str, in_registers.Found]] | None = None
         self._events: Trace | None = None
         self._warp = 0
         self._chosen: int | None = None
@@ -492,7 +494,7 @@ class Stepper:
         structures, pointers and references; array arguments are in `arrays`.
 
         The dict is empty if the source is PTX, or if you passed ``optimized=True`` to
-        `Kernel.step`.
+        `Kernel.step`. A kernel of Numba has the numbers that a later instruction reads.
         """
         return self._variables_of(self._warp)
 
@@ -622,6 +624,11 @@ class Stepper:
         state, number, mask = session.position(warp)
         if state == "ended":
             return {}
+        if self._in_registers:
+            if self._values is None:
+                info = debug_info.read(self._ptx)
+                self._values = in_registers.known_values(self._listing, info)
+            return step_values.from_registers(session, self._values[number], warp, mask)
         if self._variables is None:
             info = debug_info.read(self._ptx)
             self._variables = locations.known_variables(

@@ -26,8 +26,18 @@ _LABEL = re.compile(r"\s*([\w$]+):")
 _NUMBERS = re.compile(r"\.b(8|16|32|64)\s+([^\n]+)")
 _DEPOT = "__local_depot"  # the compiler's name for the local memory of a function
 _ADDRESS, _PLUS = 0x03, 0x23  # DW_OP_addr, DW_OP_plus_uconst
+_REGISTER, _SIGNED, _VALUE = 0x90, 0x11, 0x9F  # DW_OP_regx, DW_OP_consts, DW_OP_stack_value
 # The address of other symbols than labels, and of a function's local memory.
 _NO_LABEL, _LOCAL = 1 << 40, 1 << 41
+
+
+@dataclass(frozen=True)
+class Value:
+    """Where the value of a variable is, in a range of the code: a register, or a constant."""
+
+    code: Range
+    register: str  # "" if the value is constant
+    constant: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,10 @@ class Variable:
         Whether it is a parameter of a function, which has a value from the start.
     offset : int or None
         The position in the local memory of the function. None if the variable is not there.
+    values : tuple of Value
+        Where its value is if it is not in memory.
+    in_list : bool
+        Whether `values` is a list. Otherwise one register has the value in the whole function.
     """
 
     name: str
@@ -67,6 +81,8 @@ class Variable:
     inlined: int
     is_parameter: bool
     offset: int | None
+    values: tuple[Value, ...] = ()
+    in_list: bool = False
 
 
 @dataclass
@@ -92,11 +108,11 @@ class DebugInfo:
 
 def read(ptx: str) -> DebugInfo:
     """Read the debug information of a PTX. Without any, the result has no functions."""
-    labels = {
-        m[1]: number
-        for number, line in enumerate(ptx.split("\n"), start=1)
-        if (m := _LABEL.match(line))
-    }
+    labels: dict[str, int] = {}
+    for number, line in enumerate(ptx.split("\n"), start=1):
+        if m := _LABEL.match(line):
+            # Linked code without debug information follows. It may have labels of the same names.
+            labels.setdefault(m[1], number)
     sections = {m[1]: _assembled(m[2], labels) for m in _SECTION.finditer(ptx)}
     known = "debug_info" in sections
     return DebugInfo(list(_Reader(sections).functions()) if known else [], labels)
@@ -192,6 +208,8 @@ class _Reader:
             described = die.get_DIE_from_attribute("DW_AT_abstract_origin")
         has = described.attributes
         if {"DW_AT_name", "DW_AT_type", "DW_AT_decl_file", "DW_AT_decl_line"} <= set(has):
+            location = die.attributes.get("DW_AT_location")
+            values = tuple(self._values(location, code))
             yield Variable(
                 has["DW_AT_name"].value.decode(),
                 self._types.type(described),
@@ -202,8 +220,23 @@ class _Reader:
                 depth,
                 inlined,
                 die.tag == "DW_TAG_formal_parameter",
-                _offset(die.attributes.get("DW_AT_location")),
+                _offset(location),
+                values,
+                location is not None and isinstance(location.value, int),
             )
+
+    def _values(self, location: Any, code: tuple[Range, ...]) -> Iterator[Value]:
+        """Yield where a variable's value is that is not in memory."""
+        if location is None:
+            return
+        if not isinstance(location.value, int):
+            yield from _value(bytes(location.value), code[0])
+            return
+        data, at = self._sections["debug_loc"], location.value
+        while (code_range := struct.unpack_from("<QQ", data, at)) != (0, 0):
+            (size,) = struct.unpack_from("<H", data, at + 16)
+            yield from _value(data[at + 18 : at + 18 + size], code_range)
+            at += 18 + size
 
 
 def _offset(location: Any) -> int | None:
@@ -215,3 +248,18 @@ def _offset(location: Any) -> int | None:
         return None
     (address,) = struct.unpack_from("<Q", expression, 1)
     return uleb128(expression[10:]) if address == _LOCAL else None
+
+
+def _value(expression: bytes, code: Range) -> Iterator[Value]:
+    """Yield the value that an expression describes; nothing for other expressions.
+
+    The number of a register is its name, as bytes.
+    """
+    if expression[:1] == bytes([_REGISTER]):
+        number = uleb128(expression[1:])
+        name = number.to_bytes((number.bit_length() + 7) // 8, "big").decode("ascii", "replace")
+        yield Value(code, name, 0)
+    elif expression[:1] == bytes([_SIGNED]) and expression[-1] == _VALUE:
+        digits = expression[1:-1]
+        number = uleb128(digits)
+        yield Value(code, "", number - (number >> 7 * len(digits) - 1 << 7 * len(digits)))

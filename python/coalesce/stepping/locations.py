@@ -127,6 +127,17 @@ def _within(i: ListedInstruction, ranges: Sequence[Range]) -> bool:
     return any(first <= i.ptx_line < end for first, end in ranges)
 
 
+def branch_target(i: ListedInstruction, labels: Mapping[str, int]) -> int | None:
+    """Return the line of the label to which an instruction branches. 0 if the label is not known.
+
+    The result is None if the instruction is no branch.
+    """
+    if not i.opcode.startswith("br"):
+        return None
+    target = _BRANCH.search(i.text)
+    return labels.get(target[1], 0) if target else 0
+
+
 class _Flow:
     """Follows the variables of a function through its code."""
 
@@ -177,9 +188,8 @@ class _Flow:
         """Return the variables that have a value after the way from instruction n to m."""
         here, there = self._listing[n], self._listing[m]
         first = here.ptx_line + 1
-        if here.opcode.startswith("br") and not (m == n + 1 and here.guarded):
-            target = _BRANCH.search(here.text)
-            line = self._labels.get(target[1], 0) if target else 0
+        line = branch_target(here, self._labels)
+        if line is not None and not (m == n + 1 and here.guarded):
             before = self._listing[m - 1].ptx_line if m > self._numbers[0] else 0
             # Without the label, control may enter every scope that begins before m.
             first = line if before < line <= there.ptx_line else before

@@ -21,6 +21,7 @@ from coalesce.cxx.signature import Parameter
 from coalesce.launch.arguments import HostArray
 from coalesce.simulate.events import WARP_SIZE, lanes_of
 from coalesce.simulate.recorded import declared_shared
+from coalesce.stepping import in_registers
 from coalesce.stepping.debug_info import Variable
 from coalesce.stepping.locations import ListedInstruction
 
@@ -112,6 +113,38 @@ def variables_of(
         if there.any():
             values[name] = np.ma.array(array, mask=~there)
     return values
+
+
+def from_registers(
+    session: sim.Stepping, found: Mapping[str, in_registers.Found], warp: int, mask: int
+) -> dict[str, Array]:
+    """Return the values of variables that are in registers, like `variables_of`.
+
+    A register that no later instruction reads may hold something else already. So its variable is
+    left out.
+    """
+    registers = {
+        name: (kind, written, content)
+        for name, kind, written, content, needed in session.registers(warp)
+        if needed
+    }
+    values: dict[str, Array] = {}
+    for name, (variable, value) in found.items():
+        dtype, shape = _dtype_of(variable.type)
+        if dtype is None or shape:
+            continue
+        if isinstance(variable.type, Parameter) and variable.type.spelled == "bool":
+            dtype = np.dtype(np.bool_)
+        if not value.register:
+            array = np.full(WARP_SIZE, value.constant).astype(dtype)
+            values[name] = np.ma.array(array, mask=~lanes_of(mask))
+        elif value.register in registers:
+            kind, written, content = registers[value.register]
+            if (kind == "pred") != (dtype == np.bool_):
+                continue
+            if kind == "pred" or len(content) == WARP_SIZE * dtype.itemsize:
+                values[name] = lanes(kind, written & mask, content, dtype)
+    return {name: array for name, array in values.items() if not np.ma.getmaskarray(array).all()}
 
 
 def _dtype_of(

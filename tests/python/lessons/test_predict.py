@@ -1,5 +1,8 @@
 """Predictions: the guess beside the measured value, a hidden answer, and a score."""
 
+import math
+
+import numpy as np
 import pytest
 
 from coalesce import draw, lessons
@@ -128,3 +131,71 @@ def test_an_invalid_guess_is_refused(stride):
         lessons.predict("x", "Which?", guess="c", **ask)
     with pytest.raises(ValueError, match="`guess` must be from 1 to 2; got 3"):
         lessons.predict("x", "Which?", guess=3, **ask)
+
+
+def _copy(_):
+    x, out = lessons.random(64), np.full(64, np.nan, np.float32)
+    return lessons.Case(1, 64, (x, out), out, x)
+
+
+_X = np.ones(4, np.float32)
+_CALLS = {
+    "number": (
+        lambda **given: lessons.predict("of a test", "?", measured=lambda: 4, **given),
+        {"guess": 4, "unit": "", "within": 0.02, "show": lambda: None},
+    ),
+    "choice": (
+        lambda **given: lessons.predict("of a test", "?", measured=lambda: "a", **given),
+        {"guess": 1, "choices": ("a", "b")},
+    ),
+    "predict": (
+        lessons.predict,
+        {"name": "of a test", "question": "?", "guess": 4, "measured": lambda: 4},
+    ),
+    "times": (
+        lessons.times,
+        {"operation": "matmul", "variants": ["naive"], "n": 4096, "against": "naive"},
+    ),
+    "ratio": (lessons.Times("matmul", 4096, "", {}, {}).ratio, {"name": "a", "against": "b"}),
+    "sweep": (lessons.sweep, {"pattern": "stride", "values": [1, 2]}),
+    "source": (lessons.source, {"name": "repeats"}),
+    "exercise": (lessons.exercise, {"name": "brighten"}),
+    "hint": (lessons.exercise("brighten").hint, {"number": 1}),
+    "task": (lessons.task, {"make": _copy, "limits": {}}),
+    "case": (
+        lessons.Case,
+        {"grid": 1, "block": 4, "arguments": (_X,), "out": _X, "expected": _X, "elements": 0},
+    ),
+    "table": (lessons.Table, {"columns": ["a"], "rows": [["1"]], "caption": ""}),
+}
+_ODD = (
+    *(math.inf, -math.inf, math.nan, np.float32("nan"), -1, 10**400, 1j, True, 2.5),
+    *(None, ..., object(), b"x", np.array([1, 2]), [math.nan], [None], {1: "a"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"), [(call, name) for call, (_, given) in _CALLS.items() for name in given]
+)
+def test_an_error_about_an_argument_names_it(call, argument):
+    """Whatever the value is, the call works, or says which argument is wrong."""
+    function, given = _CALLS[call]
+    repr(function(**given))
+    for value in _ODD:
+        message = _message(function, {**given, argument: value})
+        assert message is None or f"`{argument}" in message, repr(value)
+
+
+def _message(function, arguments):
+    try:
+        repr(function(**arguments))
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("guess", [math.inf, -math.inf, math.nan])
+def test_a_guess_must_be_finite(stride, guess):
+    with pytest.raises(ValueError, match=r"`guess` must be a finite number; got -?(inf|nan)"):
+        stride(guess=guess)
+    assert stride(guess=-3).right is False

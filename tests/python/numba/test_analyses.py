@@ -127,3 +127,28 @@ def test_shared_arrays_have_their_python_names() -> None:
         assert stepper.shared.keys() == {"sa", "sb"}
     (own,) = kernels.own_tiles.check(1, 32, zeros(32))
     assert own.array == "inner"
+
+
+def test_steps_show_variables() -> None:
+    """A loop, both sides of a branch, and a device function."""
+    x, out = np.arange(32), np.zeros(32, np.int64)
+    seen: dict[str, set[tuple[int, ...]]] = {}
+    with kernels.sums.step(1, 32, x, out) as stepper:
+        for step in stepper:
+            for name, values in step.variables.items():
+                seen.setdefault(name, set()).add(tuple(values[[3, 7]].tolist()))
+        np.testing.assert_array_equal(stepper.arrays["out"], 5 * x)
+    assert seen == {
+        "i": {(3, 7)},
+        "n": {(0, 0), (1, 1), (2, 2), (3, 3)},
+        "total": {(0, 0), (6, 14), (9, 21), (15, 35)},
+        "factor": {(1, 1), (2, 2)},
+    }
+    with kernels.sums.step(1, 32, x, out, optimized=True) as stepper:
+        assert not any(step.variables for step in stepper)
+
+
+def test_variables_of_inactive_lanes_are_masked() -> None:
+    with kernels.saxpy.step(1, 32, 5, 1.0, zeros(32), zeros(32)) as stepper:
+        masks = [step.variables["i"].mask.sum() for step in stepper if "i" in step.variables]
+    assert {0, 27} <= set(masks)
