@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,19 @@ def exercises() -> tuple[Exercise, ...]:
     return _EXERCISES
 
 
-# Each exercise has two cases. The accesses of the case with `even` are counted. The other case has
-# an odd shape, and tests the edges.
+# Each exercise has at least two cases. The accesses of the case with `even` are counted. The other
+# case has an odd shape, and tests the edges. No size tests all edges: an index that is one too
+# large is only found if a thread has it, and an incomplete warp only if there is one. So some
+# exercises have more odd sizes.
+
+_MORE_SIZES = {
+    "copy_four": (3, 3003),  # the last group of four has three elements
+    "count_positive": (31, 992),  # the last block has a warp without elements
+    "warp_sums": (31, 992),
+    "double_all": (100,),  # fewer elements than threads
+    "histogram": (100,),
+    "smooth": (5,),  # fewer elements than neighbours
+}
 
 
 def _empty(*shape: int) -> Array:
@@ -92,8 +104,8 @@ def _which_warp(even: bool) -> Case:
     return Case(1, (width, height), (out, width, height), out, expected)
 
 
-def _copy_four(even: bool) -> Case:
-    n = 8192 if even else 3001
+def _copy_four(even: bool, odd: int = 3001) -> Case:
+    n = 8192 if even else odd
     x, out = random(n), _empty(n)
     return Case(_ceil(n, 1024), 256, (x, out, n), out, x)
 
@@ -210,16 +222,17 @@ def _polar(even: bool) -> Case:
     return Case(_ceil(n, 128), 256, (r, phi.copy(), out, n), out, expected)
 
 
-def _count_positive(even: bool) -> Case:
-    n = 8192 if even else 1000
+def _count_positive(even: bool, odd: int = 1000) -> Case:
+    n = 8192 if even else odd
     x, out = random(n) - np.float32(0.4), np.full(_ceil(n, 32), -1, np.int32)
+    x[::9] = 0  # which is not positive
     x[-1] = 1  # so that a lane behind the end that looks at the last element is found
     expected = (np.pad(x, (0, -n % 32)) > 0).reshape(-1, 32).sum(axis=1, dtype=np.int32)
     return Case(_ceil(n, 256), 256, (x, out, n), out, expected, n)
 
 
-def _warp_sums(even: bool) -> Case:
-    n = 8192 if even else 1000
+def _warp_sums(even: bool, odd: int = 1000) -> Case:
+    n = 8192 if even else odd
     x, out = random(n), _empty(_ceil(n, 32))
     expected = np.pad(x, (0, -n % 32)).reshape(-1, 32).sum(axis=1)
     return Case(_ceil(n, 256), 256, (x, out, n), out, expected, n)
@@ -246,14 +259,14 @@ def _turned_tile(even: bool) -> Case:
     return _of_64(even)
 
 
-def _double_all(even: bool) -> Case:
-    n = 16384 if even else 10000
+def _double_all(even: bool, odd: int = 10000) -> Case:
+    n = 16384 if even else odd
     x, out = random(n), _empty(n)
     return Case(8, 256, (x, out, n), out, 2 * x)
 
 
-def _histogram(even: bool) -> Case:
-    n = 16384 if even else 5000
+def _histogram(even: bool, odd: int = 5000) -> Case:
+    n = 16384 if even else odd
     values = (64 * random(n)).astype(np.int32)
     out = np.zeros(64, np.int32)
     counts = np.bincount(values, minlength=64).astype(np.int32)
@@ -274,8 +287,8 @@ def _rotate(even: bool) -> Case:
     return Case(grid, (32, 32), (image, out, rows, cols), out, np.rot90(image, -1))
 
 
-def _smooth(even: bool) -> Case:
-    n = 8192 if even else 1000
+def _smooth(even: bool, odd: int = 1000) -> Case:
+    n = 8192 if even else odd
     x, out = random(n), _empty(n)
     near = np.pad(x, 8, mode="edge")
     expected = np.lib.stride_tricks.sliding_window_view(near, 17).mean(axis=1)
@@ -299,7 +312,7 @@ def _votes(even: bool) -> Case:
 
 def _exercise(
     lesson: int,
-    make: Callable[[bool], Case],
+    make: Callable[..., Case],
     task: str,
     launch: str,
     demands: tuple[Demand, ...],
@@ -309,7 +322,8 @@ def _exercise(
     if demand.ATOMICS in demands:
         kinds |= {"atomic", "reduction"}
     name = make.__name__[1:]
-    return Exercise(name, lesson, task, launch, demands, make, hints, frozenset(kinds))
+    edges = tuple(partial(make, False, size) for size in _MORE_SIZES.get(name, ()))
+    return Exercise(name, lesson, task, launch, demands, make, hints, edges, frozenset(kinds))
 
 
 def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
@@ -364,7 +378,7 @@ def task(make: Callable[[bool], Case], limits: Mapping[str, float]) -> Exercise:
     )
     launch = f"grid {case.grid}, block {case.block}"
     kinds = frozenset({"load", "store", "atomic", "reduction", "async_copy"})
-    return Exercise(name, None, make.__doc__ or name, launch, demands, make, (), kinds)
+    return Exercise(name, None, make.__doc__ or name, launch, demands, make, (), (), kinds)
 
 
 _BLOCKS_OF_64 = "blocks of 256 threads, each block 64 x 64 elements"

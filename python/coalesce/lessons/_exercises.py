@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -224,6 +225,8 @@ class Exercise:
     _demands: tuple[Demand, ...] = field(repr=False)
     _make: Callable[[bool], Case] = field(repr=False)
     _hints: tuple[str, ...] = field(repr=False, default=())
+    # More cases, with other edges. Their accesses are not counted.
+    _edges: tuple[Callable[[], Case], ...] = field(repr=False, default=())
     # The kinds of accesses to global memory whose costs the demands count.
     _kinds: frozenset[str] = field(repr=False, default=frozenset({"load", "store"}))
 
@@ -364,13 +367,16 @@ class Exercise:
 
     def _checked(self, kernel: Kernel) -> tuple[Stage, str]:
         """Return the stage at which the check stops, and what is wrong there."""
-        for even in (False, True):  # the odd shape tests the edges; the even shape is counted
-            case = self._make(even)
+        # The odd shapes test the edges; the even shape is counted.
+        makes: list[Callable[[], Case]] = [partial(self._make, False)]
+        makes += [*self._edges, partial(self._make, True)]
+        for make in makes:
+            case = make()
             findings = self._findings(kernel, case)
             if findings:  # includes warnings: code that relies on lockstep is not correct
                 return "check", self._finding_text(findings[0], case, kernel)
             if not _wrong_results.close(case.out, case.expected).all():
-                again = self._make(even)
+                again = make()
                 untouched = np.isclose(case.out, again.out, equal_nan=True)
                 again.out[...] = _MARK
                 kernel.check(again.grid, again.block, *again.arguments)

@@ -89,6 +89,8 @@ def _count_positive(arguments: Sequence[Any], expected: Array) -> Mistakes:
         votes.view(np.int32),
     )
     yield "This is the vote of lane 0 alone.", bits[:, 0].astype(np.int32)
+    zeros = np.pad(x, (0, -x.size % 32), constant_values=1).reshape(-1, 32) == 0
+    yield "Zeros are counted, too. They are not positive.", expected + zeros.sum(axis=1)
 
 
 def _warp_sums(arguments: Sequence[Any], _: Array) -> Mistakes:
