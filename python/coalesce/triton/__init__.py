@@ -102,8 +102,12 @@ def _set_driver() -> None:
         ) from None
     device = devices.resolve()
     if device.kind == "sim":
+        from triton.backends.nvidia.compiler import CUDABackend
+
+        from coalesce.triton import lines
         from coalesce.triton.driver import SimulatedDriver
 
+        lines.install(CUDABackend)
         driver.set_active(SimulatedDriver(device))
 
 

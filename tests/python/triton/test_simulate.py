@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,17 @@ def test_a_check_and_a_fault_name_the_array() -> None:
         simulate(kernels.double_all)[(4,)](X, y, BLOCK=256)
     assert "kernel double_all" in str(caught.value)
     assert not simulate(kernels.add).check((4,), X, X, y, 1000, BLOCK=256)
+
+
+def test_an_access_without_a_mask_has_its_own_line() -> None:
+    """LLVM gives such a load the number of the next line, which is empty here."""
+    x, out = np.zeros((4, 100), np.float32), np.zeros(4, np.float32)
+    (finding,) = simulate(kernels.row_sums).check((4,), x, out, 100, BLOCK=128)
+    assert "# WITHOUT A MASK" in str(finding)
+    profile = simulate(kernels.row_sums).profile((4,), x[:, :64].copy(), out, 64, BLOCK=64)
+    lines = inspect.getsourcelines(kernels.row_sums.fn)
+    (number,) = [n for n, line in enumerate(lines[0], lines[1]) if "WITHOUT A MASK" in line]
+    assert {a.line for a in profile.accesses() if a.name == "load x"} == {number}
 
 
 def test_races_between_programs_are_found() -> None:
