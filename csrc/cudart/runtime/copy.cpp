@@ -75,10 +75,19 @@ Copy3D plain(const Copy3DPeer& p) {
             p.dstPos,   p.dstPtr, p.extent, CopyKind::any};
 }
 
+// Throws if a capture forbids work in the default stream.
+void refuse_in_capture() {
+    Streams& streams = runtime().streams;
+    streams.refuse_implicit_wait(nullptr);
+    streams.refuse_in_capture();
+}
+
 }  // namespace
 
 void core::cudaMemcpy(void* to, const void* from, size_t bytes, CopyKind kind) {
-    submit(copy_of(to, from, bytes, kind), nullptr);
+    if (bytes) refuse_in_capture();
+    const CopyWork copy = copy_of(to, from, bytes, kind);
+    if (bytes) submit(copy, nullptr);
 }
 void core::cudaMemcpyAsync(void* to, const void* from, size_t bytes, CopyKind kind, Stream s) {
     submit(copy_of(to, from, bytes, kind), s);
@@ -144,6 +153,8 @@ void core::cudaGetSymbolSize(size_t* bytes, const void* symbol) {
 }
 
 void core::cudaMemset(void* to, int value, size_t bytes) {
+    if (!bytes) return;
+    refuse_in_capture();
     submit(fill(to, 0, value, bytes, 1), nullptr);
 }
 void core::cudaMemsetAsync(void* to, int value, size_t bytes, Stream s) {

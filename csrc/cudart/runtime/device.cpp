@@ -256,6 +256,7 @@ void core::cudaDeviceGetAttribute(int* value, int number, int device) {
     *value = attribute(number);
 }
 void core::cudaDeviceSynchronize() {
+    runtime().streams.refuse_in_capture(true);
     runtime().order.host_waits_for_all();
     runtime().streams.join_all();
 }

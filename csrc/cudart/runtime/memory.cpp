@@ -46,6 +46,8 @@ void free_device(void* pointer) {
 void core::cudaMalloc(void** pointer, size_t bytes) {
     require(pointer, cudaErrorInvalidValue);
     *pointer = nullptr;
+    if (!bytes) return;
+    runtime().streams.refuse_in_capture();
     *pointer = allocated(bytes, Kind::device);
 }
 
@@ -53,7 +55,10 @@ void core::cudaFree(void* pointer) { free_device(pointer); }
 
 void core::cudaMallocManaged(void** pointer, size_t bytes, unsigned flags) {
     require(pointer && (flags == 1 || flags == 2), cudaErrorInvalidValue);
-    *pointer = bytes ? allocated(bytes, Kind::managed, flags) : nullptr;
+    *pointer = nullptr;
+    if (!bytes) return;
+    runtime().streams.refuse_in_capture();
+    *pointer = allocated(bytes, Kind::managed, flags);
 }
 
 void core::cudaMallocHost(void** pointer, size_t bytes) {

@@ -57,6 +57,7 @@ void begin_capture(Stream s, int mode, std::shared_ptr<GraphRecord> graph) {
 
 void record(Event handle, Stream s, unsigned flags) {
     Runtime& rt = runtime();
+    rt.streams.refuse_implicit_wait(s);
     EventRecord& event = rt.streams.event(handle);
     StreamRecord& stream = rt.streams.stream(s);
     if (stream.capture && !(flags & event_external)) {
@@ -232,6 +233,7 @@ void core::cudaEventSynchronize(Event handle) {
 }
 void core::cudaEventQuery(Event handle) {
     EventRecord& event = runtime().streams.event(handle);
+    runtime().streams.refuse_in_capture();
     require(!event.capture, cudaErrorCapturedEvent);
     require_end(event);
 }
@@ -240,6 +242,7 @@ void core::cudaEventElapsedTime(float* ms, Event start, Event end) {
     Runtime& rt = runtime();
     EventRecord& a = rt.streams.event(start);
     EventRecord& b = rt.streams.event(end);
+    rt.streams.refuse_in_capture();
     require(a.recorded && b.recorded && !((a.flags | b.flags) & disable_timing),
             cudaErrorInvalidResourceHandle);
     require_end(a.number > b.number ? a : b,

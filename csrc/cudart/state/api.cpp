@@ -83,9 +83,10 @@ Failure outcome_of(const ApiFunction& f, const Body& body) noexcept {
         if (!f.driver) enter_context(f);
         if (const Error error = permanent_error(f)) return {error};
         if (f.driver) enter_context(f);
-        if (f.has(traits::in_default_stream)) runtime().streams.refuse_implicit_wait(nullptr);
-        if (f.has(traits::waits) && !f.has(traits::checks_first))
-            runtime().streams.refuse_in_capture();
+        if (!f.has(traits::checks_first)) {
+            if (f.has(traits::in_default_stream)) runtime().streams.refuse_implicit_wait(nullptr);
+            if (f.has(traits::waits)) runtime().streams.refuse_in_capture();
+        }
         body();
         return {cudaSuccess};
     } catch (const Failure& failure) {

@@ -46,7 +46,8 @@ inline constexpr unsigned about_code = 16;
 inline constexpr unsigned resets = 32;
 // Works in the default stream.
 inline constexpr unsigned in_default_stream = 64;
-// Looks at its arguments before it asks whether a capture forbids the call (`waits`).
+// Looks at its arguments before it asks whether a capture forbids the call (`waits`, and
+// `in_default_stream`).
 inline constexpr unsigned checks_first = 128;
 }  // namespace traits
 

@@ -79,13 +79,13 @@ void Streams::end_capture(StreamRecord& origin) {
 
 CaptureMode Streams::exchange_mode(CaptureMode mode) { return std::exchange(thread_mode, mode); }
 
-void Streams::refuse_in_capture() {
+void Streams::refuse_in_capture(bool all_modes) {
     using enum CaptureMode;
     bool forbidden = false;
     each_capture([&](StreamRecord& s) {
         const bool own = s.thread == std::this_thread::get_id();
-        const bool forbids = own ? thread_mode != relaxed && s.mode != relaxed
-                                 : thread_mode == global && s.mode == global;
+        const bool forbids = all_modes || (own ? thread_mode != relaxed && s.mode != relaxed
+                                               : thread_mode == global && s.mode == global);
         s.invalidated = s.invalidated || forbids;
         forbidden = forbidden || forbids;
     });

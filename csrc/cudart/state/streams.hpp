@@ -91,8 +91,8 @@ class Streams {
     void destroy_all(Context owner);
 
     // Throws if a capture forbids calls that wait for the GPU or allocate memory in this thread.
-    // The call invalidates the capture.
-    void refuse_in_capture();
+    // The call invalidates the capture. `all_modes`: also captures of the mode `relaxed` forbid it.
+    void refuse_in_capture(bool all_modes = false);
     // Throws if work in the default stream would have to wait for a stream that is being captured.
     void refuse_implicit_wait(Stream handle);
     // Takes a stream, and all streams that joined its capture, out of the capture.

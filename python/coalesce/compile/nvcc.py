@@ -219,7 +219,9 @@ def _attempt(
     if needs.references:
         texture_references.write_compilers(compiler.folder / "bin")
     sources = [_plain(path, compiler.folder / f"{n}") for n, path in enumerate(paths)]
-    inputs = program_inputs.inputs_of(compiler.run, [*words, *map(str, sources)], compiler.folder)
+    inputs = program_inputs.inputs_of(
+        compiler.run, [*words, *map(str, sources)], compiler.folder, compiler.root
+    )
     if inputs.separate:
         raise LookupError(_SEPARATE.format(paths[0].name))
     own = [file.read_text() for file in REPLACED.values()]
@@ -231,7 +233,7 @@ def _attempt(
             return _Needs(**notes["needs"])
         if all(program_inputs.state_of(name) == state for name, state in notes["linked"]):
             return Built(executable, json.loads(text), notes["log"])
-    files = inputs.files(compiler.root)
+    files = inputs.files
     try:
         executable, log, linked = _compile(
             compiler, sources, words, f"{arch}", keep=inputs.complete
@@ -293,7 +295,7 @@ def _replacement(compiler: _Compiler, source: Path, arch: str) -> bytes:
     """Compile `source`, which replaces a library, and return the object file."""
     made = compiler.folder / "library.o"
     words = [*_Needs(arch).words(), "-c", "-o", str(made), str(source)]
-    inputs = program_inputs.inputs_of(compiler.run, words, compiler.folder)
+    inputs = program_inputs.inputs_of(compiler.run, words, compiler.folder, compiler.root)
     key = cache.key_of("library", inputs.parts)
     if (known := cache.load(key)) is not None and known[1] is not None:
         return known[1]

@@ -23,6 +23,8 @@ from coalesce._core import CompileError
 # Variables that have an effect after the preprocessor, and that nvcc does not print.
 _VARIABLES = re.compile(r"GCC_\w+|LD_\w+|COMPILER_PATH|LIBRARY_PATH|GNUTARGET|LDEMULATION")
 _TIMES = (b"__DATE__", b"__TIME__", b"__TIMESTAMP__")  # a program with these depends on the time
+# How they look after the preprocessor. Macros can paste the words together: __TI ## ME__.
+_TIME = re.compile(rb'"[^"\n]*\d\d:\d\d:\d\d[^"\n]*"|"[A-Z][a-z][a-z] [ \d]\d \d{4}"')
 _MARKER = re.compile(rb'^# \d+ "((?:[^"\\\n]|\\.)+)"', re.MULTILINE)  # of a line: # 1 "file.h"
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _TEMPORARY = re.compile(rb"tmpxft_[0-9a-f]+_[0-9a-f]+-[0-9a-f]+")
@@ -46,28 +48,28 @@ class Inputs:
         What the preprocessor wrote.
     separate : bool
         Whether nvcc compiles the files separately, for example because of ``-rdc=true``.
+    files : list of Path
+        The files that were read, without those of the system and of the toolkit.
     """
 
     parts: list[object]
     complete: bool
     texts: list[bytes]
     separate: bool
-
-    def files(self, system: Path) -> list[Path]:
-        """Return the files that were read, without those of the system and those in `system`."""
-        names = {name for text in self.texts for name in _MARKER.findall(text)}
-        found = {Path(os.fsdecode(_ESCAPE.sub(_character, name))).resolve() for name in names}
-        outside = (*_SYSTEM, f"{system.resolve()}/")
-        return sorted(f for f in found if f.is_file() and not str(f).startswith(outside))
+    files: list[Path]
 
 
 def inputs_of(
-    run: Callable[[Sequence[str]], tuple[bytes, bytes]], words: Sequence[str], folder: Path
+    run: Callable[[Sequence[str]], tuple[bytes, bytes]],
+    words: Sequence[str],
+    folder: Path,
+    toolkit: Path,
 ) -> Inputs:
     """Return what the result of ``nvcc *words`` depends on.
 
     `words` are options and the names of sources. `run` runs nvcc, and returns what it wrote to
     stdout and stderr. The name of `folder`, which has temporary files, does not affect the result.
+    `toolkit` is the folder of nvcc's toolkit.
     """
     own = os.fsencode(folder)
     commands = _TEMPORARY.sub(b"", run(["--dryrun", *words])[1].replace(own, b""))
@@ -81,13 +83,24 @@ def inputs_of(
     named = sorted(word for word in printed if len(word) < 4096 and Path(word).is_file())
     own_files = {name: _digest(name) for name in named if not name.startswith(_SYSTEM)}
     variables = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
+    files = _files_in(texts, toolkit)
+    timed = any(word in text for text in texts for word in _TIMES)
+    if not timed and any(b"##" in file.read_bytes() for file in files):
+        timed = any(_TIME.search(run(["-E", *more, *words])[0]) for more in passes)
     return Inputs(
         [*digests, own_files, variables, str(Path.cwd())],
-        # Clang does not say what its assembler reads.
-        not any(word in text for text in texts for word in _TIMES) and b"clang" not in commands,
+        not timed and b"clang" not in commands,  # Clang does not say what its assembler reads
         texts,
         b" --device-c " in commands,
+        files,
     )
+
+
+def _files_in(texts: Sequence[bytes], toolkit: Path) -> list[Path]:
+    names = {name for text in texts for name in _MARKER.findall(text)}
+    found = {Path(os.fsdecode(_ESCAPE.sub(_character, name))).resolve() for name in names}
+    outside = (*_SYSTEM, f"{toolkit.resolve()}/")
+    return sorted(f for f in found if f.is_file() and not str(f).startswith(outside))
 
 
 def assembled_files(rule: Path) -> list[str]:

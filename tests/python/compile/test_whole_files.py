@@ -523,9 +523,11 @@ def test_words_that_only_a_host_compiler_needs(device: str) -> None:
         __asm__ __volatile__("add.s32 %0, %1, 1;" : "=r"(*x) : "r"(sum(b)));
         const int one = 1;
         __typeof__(one) same = one;
+        __typeof__(unsigned short) narrow = 65537;
+        __typeof__(float4 *) vectors = nullptr;
         __typeof__(x[0]) &first = *x;
         __auto_type next = first + same;
-        first = next - one;
+        first = next - one + narrow - 1 + (vectors != nullptr);
     }
     API int main() { k<<<1, 1>>>(block(), 0); }
     """

@@ -522,3 +522,34 @@ def test_registered_memory_and_empty_fills(program: Program, words: tuple[str, .
         "1 1 1 1 1 1 1 1 1 1 1 1 ",
         "1 0 1 0 0 0 0 0 0 700 ",
     ]
+
+
+@pytest.mark.program(
+    r"""
+    char *d; OK(cudaMalloc(&d, 16));
+    for (auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
+        for (int call = 0; call < 12; ++call) {
+            cudaStream_t s; OK(cudaStreamCreate(&s)); OK(cudaStreamBeginCapture(s, mode));
+            void *p; float f; int e = -1;
+            switch (call) {
+                case 0: e = cudaEventSynchronize(nullptr); break;
+                case 1: e = cudaEventQuery(nullptr); break;
+                case 2: e = cudaEventRecord(nullptr, 0); break;
+                case 3: e = cudaEventElapsedTime(&f, nullptr, nullptr); break;
+                case 4: e = cudaMalloc((void **)nullptr, 16); break;
+                case 5: e = cudaMalloc(&p, 0); break;
+                case 6: e = cudaMalloc(&p, 16); break;
+                case 7: e = cudaMallocManaged(&p, 0); break;
+                case 8: e = cudaMemset(d, 0, 0); break;
+                case 9: e = cudaMemcpy(d, d, 0, cudaMemcpyDefault); break;
+                case 10: e = cudaMemcpy(nullptr, d, 4, cudaMemcpyDefault); break;
+                case 11: e = cudaDeviceSynchronize(); break;
+            }
+            cudaGraph_t g; printf("%d/%d ", e, cudaStreamEndCapture(s, &g));
+        }
+    """
+)
+def test_calls_in_a_capture(program: Program) -> None:
+    """The answers of an H200: the code of the call, and that of cudaStreamEndCapture()."""
+    relaxed = "400/0 400/0 906/901 400/0 1/0 0/0 {} 0/0 0/0 0/0 906/901 900/901 "
+    assert program.run().stdout == relaxed.format("900/901") + relaxed.format("0/0")

@@ -144,8 +144,10 @@ def test_libraries_count(built: Callable[..., str], tmp_path: Path) -> None:
     assert built(sources=("main.cpp", "late/b.o")) == "4"
 
 
-def test_the_time_is_that_of_the_build(built: Callable[..., str]) -> None:
-    Path("main.cpp").write_text(HOST + "int main() { puts(__DATE__ __TIME__); }\n")
+@pytest.mark.parametrize("text", ["__DATE__ __TIME__", "PASTE(__TI, ME__)", "PASTE(__, TIME__)"])
+def test_the_time_is_that_of_the_build(built: Callable[..., str], text: str) -> None:
+    Path("paste.h").write_text("#define PASTE_(a, b) a##b\n#define PASTE(a, b) PASTE_(a, b)\n")
+    Path("main.cpp").write_text(f'#include "paste.h"\n{HOST}int main() {{ puts({text}); }}\n')
     first = built()
     time.sleep(1.1)
     assert built() != first

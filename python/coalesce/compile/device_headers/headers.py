@@ -59,11 +59,18 @@ template <class, class> class basic_istream;
 #define __signed__ signed
 #define __asm__ asm
 #define __auto_type auto
+// __typeof__ takes an expression or a type. After `(x)`, `- y` is a difference of two terms; after
+// `(int)`, it is a cast of -y.
+struct __coalesce_anything { template <class T> __device__ operator T() const; };
+struct __coalesce_term {};
+template <class T> struct __coalesce_expression {};
+__device__ __coalesce_anything operator-(__coalesce_term);
+template <class T> __device__ __coalesce_expression<T> operator-(T &&, __coalesce_term);
 template <class T> struct __coalesce_typeof { typedef T type; };
-template <class T> struct __coalesce_typeof<T &> { typedef T type; };
-template <class T> struct __coalesce_typeof<T &&> { typedef T type; };
+template <class T> struct __coalesce_typeof<__coalesce_expression<T>> { typedef T type; };
+template <class T> struct __coalesce_typeof<__coalesce_expression<T &>> { typedef T type; };
 template <class T> using __coalesce_typeof_t = typename __coalesce_typeof<T>::type;
-#define __typeof__(...) __coalesce_typeof_t<decltype((__VA_ARGS__))>
+#define __typeof__(...) __coalesce_typeof_t<decltype((__VA_ARGS__) - __coalesce_term())>
 #define __typeof(...) __typeof__(__VA_ARGS__)
 // Templates, because cuda_device_runtime_api.h defines functions with these names.
 #if __CUDA_ARCH__ >= 900
