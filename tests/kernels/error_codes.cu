@@ -279,6 +279,10 @@ RUNTIME(cudaErrorInvalidValue,
 // 12 to 21: copies.
 RUNTIME(cudaErrorInvalidPitchValue,
         cudaMemcpy2D(device, 16, device, 64, 32, 2, cudaMemcpyDeviceToDevice))
+RUNTIME(cudaErrorInvalidPitchValue,
+        cudaMemcpy2DToArray(array, 0, 0, pageable, size_t(1) << 60, 4, 2, cudaMemcpyDefault))
+RUNTIME(cudaErrorInvalidPitchValue,
+        cudaMemcpy2DFromArray(pageable, size_t(1) << 31, array, 0, 0, 4, 2, cudaMemcpyDefault))
 RUNTIME(cudaErrorInvalidValue, cudaMemset2D(device, 16, 0, 32, 2))
 RUNTIME(cudaErrorInvalidSymbol, cudaMemcpyToSymbol(pageable, &number, 4))
 RUNTIME(cudaErrorInvalidSymbol, cudaGetSymbolAddress(&p, pageable))

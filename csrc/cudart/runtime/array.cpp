@@ -23,7 +23,7 @@ CopyWork array_rows(void* to, size_t to_pitch, const void* from, size_t from_pit
 CopyWork to_array(Array array, size_t x, size_t y, const void* from, size_t pitch, size_t width,
                   size_t height, CopyKind kind) {
     const ArrayInfo& info = array_of(array);
-    require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
+    require(height <= 1 || (width <= pitch && pitch <= max_pitch), cudaErrorInvalidPitchValue);
     CopyWork c = array_rows(nullptr, 0, from, pitch, width, height, kind);
     copy_to(c, {&info, x, y});
     return c;
@@ -32,7 +32,7 @@ CopyWork to_array(Array array, size_t x, size_t y, const void* from, size_t pitc
 CopyWork from_array(void* to, size_t pitch, Array array, size_t x, size_t y, size_t width,
                     size_t height, CopyKind kind) {
     const ArrayInfo& info = array_of(array);
-    require(height <= 1 || width <= pitch, cudaErrorInvalidPitchValue);
+    require(height <= 1 || (width <= pitch && pitch <= max_pitch), cudaErrorInvalidPitchValue);
     CopyWork c = array_rows(to, pitch, nullptr, 0, width, height, kind);
     copy_from(c, {&info, x, y});
     return c;

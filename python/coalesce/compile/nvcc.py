@@ -186,7 +186,8 @@ class _Compiler:
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
         if process.returncode != 0:
-            raise _error(self.user, printable((out + log).decode(errors="replace")))
+            said = log if "-E" in words else out + log  # -E writes the program to stdout
+            raise _error(self.user, printable(said.decode(errors="replace")))
         return out, log
 
     def _more_headers(self) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from whole_programs import NEEDS_COMPILERS, coalesce
 
+from coalesce._core import CompileError
 from coalesce.compile import nvcc
 from coalesce.compile.runtime_library import link_libraries
 
@@ -162,6 +163,14 @@ def test_a_replacement_is_linked_only_if_it_is_used(
     source.write_text('// cublasCreate()\nint main() { return "cublasCreate("[0]; }\n')
     nvcc.build([source], arch=90)
     assert not replaced
+
+
+def test_the_message_about_a_missing_header_is_short(tmp_path: Path) -> None:
+    source = tmp_path / "main.cu"
+    source.write_text("#include <cstdio>\n#include <no/such/header.hpp>\nint main() {}\n")
+    with pytest.raises(CompileError, match=r"header\.hpp: No such file") as raised:
+        nvcc.build([source], arch=90)
+    assert len(str(raised.value)) < 1000
 
 
 # What a name of a file does to a shell or to nvcc.
