@@ -38,23 +38,14 @@ void core::cuMemGetAddressRange_v2(DevicePointer* start, size_t* bytes, DevicePo
     if (bytes) *bytes = a->bytes;
 }
 
-// Copies of bytes.
-namespace {
-
-void copy(void* to, const void* from, size_t bytes, CopyKind kind, Stream s, bool waits) {
-    CopyWork c = copy_of(to, from, bytes, kind);
-    waits ? submit(c, s) : submit(c, s);
-}
-
-}  // namespace
-
-// Defines a copy that waits and one that does not. `to` and `from` are pointers or addresses.
-#define COPIES(waiting, not_waiting, To, From, kind)                              \
-    void core::waiting(To to, From from, size_t bytes) {                          \
-        copy((void*)to, (const void*)from, bytes, CopyKind::kind, nullptr, true); \
-    }                                                                             \
-    void core::not_waiting(To to, From from, size_t bytes, Stream s) {            \
-        copy((void*)to, (const void*)from, bytes, CopyKind::kind, s, false);      \
+// Defines a copy of bytes that waits and one that does not. `to` and `from` are pointers or
+// addresses.
+#define COPIES(waiting, not_waiting, To, From, kind)                                   \
+    void core::waiting(To to, From from, size_t bytes) {                               \
+        submit(copy_of((void*)to, (const void*)from, bytes, CopyKind::kind), nullptr); \
+    }                                                                                  \
+    void core::not_waiting(To to, From from, size_t bytes, Stream s) {                 \
+        submit(copy_of((void*)to, (const void*)from, bytes, CopyKind::kind), s);       \
     }
 COPIES(cuMemcpy, cuMemcpyAsync, DevicePointer, DevicePointer, any)
 COPIES(cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, DevicePointer, const void*, host_to_device)
@@ -65,13 +56,13 @@ void core::cuMemcpyPeer(DevicePointer to, Context to_context, DevicePointer from
                         Context from_context, size_t bytes) {
     (void)runtime().contexts.context(to_context);
     (void)runtime().contexts.context(from_context);
-    copy(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device, nullptr, true);
+    submit(copy_of(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device), nullptr);
 }
 void core::cuMemcpyPeerAsync(DevicePointer to, Context to_context, DevicePointer from,
                              Context from_context, size_t bytes, Stream s) {
     (void)runtime().contexts.context(to_context);
     (void)runtime().contexts.context(from_context);
-    copy(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device, s, false);
+    submit(copy_of(pointer_at(to), pointer_at(from), bytes, CopyKind::device_to_device), s);
 }
 
 // Copies of boxes. The descriptions are converted to those of the runtime API.
