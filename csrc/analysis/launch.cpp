@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "analysis/compiled_launch.hpp"
 #include "analysis/observers.hpp"
 #include "analysis/trace/accel_sim.hpp"
 #include "errors.hpp"
@@ -95,11 +96,11 @@ Counts run_counted(const sim::Program& program, const sim::GridRun& launch,
     return total;
 }
 
-void run_plainly(const sim::Program& program, const sim::GridRun& launch,
-                 sim::AddressSpace& memory) {
-    sim::NoObserver nobody;
-    const std::vector<sim::NoObserver*> observers(sim::worker_count(launch), &nobody);
-    sim::run_grid<sim::NoObserver>(program, launch, memory, observers);
+template <class Nobody>
+void run_plainly(const sim::Program& program, const sim::GridRun& launch, sim::AddressSpace& memory,
+                 Nobody nobody) {
+    const std::vector<Nobody*> observers(sim::worker_count(launch), &nobody);
+    sim::run_grid<Nobody>(program, launch, memory, observers);
 }
 
 void write_trace(const sim::Program& program, const LaunchRequest& request,
@@ -261,6 +262,15 @@ void prepare_memory(const sim::GridRun& launch, sim::AddressSpace& memory) {
     if (launch.cooperative) memory.prepare_grid_workspace();
 }
 
+Result launch_compiled(const sim::Program& program, const LaunchRequest& request,
+                       sim::AddressSpace& memory, const sim::CompiledKernel& kernel) {
+    Result result;
+    prepare_memory(request.launch, memory);
+    result.occupancy = occupancy_of(program, request);
+    run_plainly(program, request.launch, memory, sim::CompiledRun{{}, &kernel});
+    return result;
+}
+
 Result launch(const sim::Program& program, const LaunchRequest& request, sim::AddressSpace& memory,
               std::shared_ptr<const CountedCode> code) {
     const model::Gpu& gpu = *request.gpu;
@@ -277,7 +287,7 @@ Result launch(const sim::Program& program, const LaunchRequest& request, sim::Ad
         return result;
     }
     if (!request.counting()) {
-        run_plainly(program, launch, memory);
+        run_plainly(program, launch, memory, sim::NoObserver{});
         return result;
     }
     std::optional<Recorder> recorder;

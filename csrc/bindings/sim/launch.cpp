@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "analysis/compiled_launch.hpp"
 #include "bindings/gil.hpp"
 #include "bindings/sim/program.hpp"
 #include "errors.hpp"
@@ -125,11 +126,26 @@ LaunchResult SimulatedModule::launch(const std::string& entry, analysis::LaunchR
     LaunchResult result;
     LaunchMonitor monitor(request.launch, std::move(progress));
     const auto start = std::chrono::steady_clock::now();
+    const auto seconds = [&] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
+    const std::shared_ptr<KernelCode> code_for_host = code_for(entry, request);
+    if (code_for_host) {
+        code_for_host->consider(py::cast(this), 0, 0);
+        request.launch.poll = [&, poll = std::move(request.launch.poll),
+                               blocks = double(request.launch.block_count())](uint64_t finished) {
+            poll(finished);
+            const HeldGil gil;
+            code_for_host->consider(py::cast(this), seconds(), double(finished) / blocks);
+        };
+    }
     try {
         const ReleasedGil no_gil;
         const auto lock = lock_launches();
         const auto code = request.counting() ? counted_code(program) : nullptr;
-        result.result = analysis::launch(program, request, memory, code);
+        result.result = code_for_host ? analysis::launch_compiled(program, request, memory,
+                                                                  code_for_host->kernel())
+                                      : analysis::launch(program, request, memory, code);
     } catch (py::error_already_set& error) {
         monitor.flush();
         monitor.add_place(error);
@@ -138,8 +154,8 @@ LaunchResult SimulatedModule::launch(const std::string& entry, analysis::LaunchR
         monitor.flush();
         throw;
     }
-    result.host_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    result.host_ms = 1000 * seconds();
+    if (code_for_host) code_for_host->spend(seconds());
     monitor.finish();
     result.memory = layout(program, arguments, arrays, request.launch.shared_bytes);
     const analysis::Result& outcome = result.result;

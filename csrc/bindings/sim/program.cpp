@@ -159,6 +159,26 @@ const sim::Program& SimulatedModule::decoded(const std::string& entry, Purpose p
     return programs_.emplace(key, std::move(program)).first->second;
 }
 
+std::shared_ptr<KernelCode> SimulatedModule::code_for(const std::string& entry,
+                                                      const analysis::LaunchRequest& request) {
+    // A cooperative launch recognises waiting loops by the addresses that the interpreter reads.
+    const sim::GridRun& launch = request.launch;
+    if (!KernelCode::has_compiler() || analysis::purpose_of(request) != Purpose::run ||
+        launch.instruction_limit || launch.cooperative)
+        return nullptr;
+    const sim::ThreadShape shape = sim::shape_of_block(launch.block);
+    std::shared_ptr<KernelCode>& code = compiled_[{entry, shape.number()}];
+    if (!code) code = std::make_shared<KernelCode>(decoded(entry, Purpose::run), shape);
+    return code;
+}
+
+std::vector<std::string> SimulatedModule::compiled(const std::string& entry) const {
+    std::vector<std::string> texts;
+    for (const auto& [key, code] : compiled_)
+        if (key.first == entry) texts.push_back(code->description());
+    return texts;
+}
+
 void SimulatedModule::add_source_lines(sim::Program& program) const {
     program.source = source_;
     program.member_accesses = member_accesses_;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "analysis/launch.hpp"
+#include "bindings/sim/compile.hpp"
 #include "bindings/sim/sim.hpp"
 #include "fork.hpp"
 #include "sass/lift.hpp"
@@ -72,6 +73,8 @@ class SimulatedModule {
     [[nodiscard]] std::vector<uint32_t> exchanges(const std::string& entry);
     // Returns the spaces in which addresses depend on the results of atomics.
     [[nodiscard]] std::set<ptx::Space> spaces_ordered_by_atomics(const std::string& entry);
+    // Returns which of a kernel's code is compiled for the host, for each shape of blocks.
+    [[nodiscard]] std::vector<std::string> compiled(const std::string& entry) const;
     // Returns why counting executes the PTX of a kernel, or "" if it executes the machine code.
     [[nodiscard]] std::string why_ptx(const std::string& entry);
 
@@ -104,6 +107,9 @@ class SimulatedModule {
     [[nodiscard]] std::span<std::byte> variable(const std::string& name);
     [[nodiscard]] const ptx::Function& find(const std::string& entry) const;
     const sim::Program& decoded(const std::string& entry, analysis::Purpose purpose);
+    // Returns the compiled code for a launch, or null if compiled code must not execute it.
+    std::shared_ptr<KernelCode> code_for(const std::string& entry,
+                                         const analysis::LaunchRequest& request);
     // Gives a program the lines of the source, for messages.
     void add_source_lines(sim::Program& program) const;
     // Makes a program that executes the machine code of a kernel. If the simulator cannot execute
@@ -128,6 +134,8 @@ class SimulatedModule {
     std::optional<sass::Listing> machine_;
     std::string no_machine_ = "there is no machine code";
     std::map<std::string, std::string> why_ptx_;  // for each entry, the reason for counting its PTX
+    // The key is a kernel and the number of a ThreadShape.
+    std::map<std::pair<std::string, int>, std::shared_ptr<KernelCode>> compiled_;
     std::map<const sim::Program*, std::shared_ptr<const analysis::CountedCode>> counted_codes_;
     // The results of no_counts(), by its arguments.
     std::map<std::pair<std::string, bool>, pybind11::object> no_counts_;

@@ -269,6 +269,8 @@ void add_program(py::module_& m) {
         .def("step", &step_program, py::keep_alive<0, 1>(), py::arg("entry"), py::arg("launch"),
              py::arg("arguments"), py::arg("number"),
              "One block of a launch, by its linear number, to be stepped through.")
+        .def("compiled", &SimulatedModule::compiled, py::arg("entry"),
+             "What of a kernel is compiled for the host, for each shape of blocks.")
         .def("why_ptx", &SimulatedModule::why_ptx, py::arg("entry"),
              "Why counting executes the PTX of a kernel and not its machine code; \"\" if it does "
              "not.")
@@ -290,6 +292,12 @@ void add_program(py::module_& m) {
 
 // Functions that make the objects that kernels get as arguments.
 void add_objects(py::module_& m) {
+    py::class_<KernelCode, std::shared_ptr<KernelCode>>(m, "KernelCode")
+        .def("next", &KernelCode::next)
+        .def("set", &KernelCode::set, py::arg("address"), py::arg("owner"))
+        .def("fail", &KernelCode::fail, py::arg("reason"));
+    m.def("set_kernel_compiler", &KernelCode::set_compiler, py::arg("start"),
+          py::arg("seconds") = 0);
     m.def("tensor_map", &make_tensor_map, py::arg("address"), py::arg("element"),
           py::arg("extents"), py::arg("strides"), py::arg("box"), py::arg("steps"),
           py::arg("swizzle") = 0, py::arg("nan") = false,

@@ -18,11 +18,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "errors.hpp"
+#include "sim/jit/compiled.hpp"
 #include "sim/program/launch.hpp"
 #include "sim/run/scheduler.hpp"
 #include "sim/warp/grid_state.hpp"
@@ -40,7 +42,11 @@ template <Observer O>
 class WarpRunner {
   public:
     WarpRunner(const Program& program, const GridRun& launch, O& observer, GridState& grid)
-        : program_(program), launch_(launch), grid_(grid), observer_(observer) {
+        : program_(program),
+          launch_(launch),
+          grid_(grid),
+          observer_(observer),
+          compiled_(program, kernel_of(observer)) {
         if (launch.instruction_limit) instructions_to_end_ = instructions_to_segment_end(program);
     }
 
@@ -48,9 +54,13 @@ class WarpRunner {
     void run(Warp& w) {
         left_ = slice();
         spun = yielded_ = false;
-        bool worked = false;
+        bool worked = path_ended_ = false;
         do {
             run_current(w);
+            if (path_ended_) {
+                stalled_slices = 0;
+                worked = true;
+            }
             if (left_ <= 0 && !w.overdue && !may_interrupt(w)) {
                 // The path gets another slice, which ends at the first YIELD.
                 end_slice(w);
@@ -101,6 +111,7 @@ class WarpRunner {
     }
 
     static constexpr bool listens_to(Hook hook) { return O::hooks.has(hook); }
+    static constexpr bool may_be_compiled = std::same_as<O, CompiledRun>;
 
     // The worker reads and resets the following members.
     bool spun = false;  // the last warp that ran ended its slice in a loop that only reads memory
@@ -121,6 +132,12 @@ class WarpRunner {
         const uint32_t* const instructions =
             instructions_to_end_.empty() ? nullptr : instructions_to_end_.data();
         while (w.running && left_ > 0) {
+            if constexpr (may_be_compiled) {
+                if (compiled_.available()) {
+                    path_ended_ = compiled_.run(w, left_) || path_ended_;
+                    if (!w.running || left_ <= 0) break;
+                }
+            }
             const uint32_t first = w.current.pc;
             const uint32_t last = program_.segment_end[first] - 1;
             if constexpr (listens_to(Hook::segment)) observer_.segment(w, first, w.mask);
@@ -132,6 +149,11 @@ class WarpRunner {
             if (changes) note_changes(w, changes[first]);
             step(w, *end, last);
         }
+    }
+
+    static const CompiledKernel* kernel_of(const O& observer) {
+        if constexpr (may_be_compiled) return observer.kernel;
+        return nullptr;
     }
 
     // Forgets the strides of the address families that a segment has changed (lane_strides.hpp).
@@ -334,6 +356,8 @@ class WarpRunner {
     std::vector<uint32_t> instructions_to_end_;  // see above; empty if there is no limit
     bool spins_ = false;    // lanes of this kernel have waited for other lanes of their warp
     bool yielded_ = false;  // the warp that runs has ended its slice with YIELD or NANOSLEEP
+    CompiledRunner compiled_;
+    bool path_ended_ = false;  // compiled code has ended a path in this slice
 };
 
 }  // namespace coalesce::sim

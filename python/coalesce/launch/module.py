@@ -28,6 +28,7 @@ from coalesce.cxx import compiled_types, kept_variables, member_accesses, signat
 from coalesce.cxx.file_layout import without_kernel_bodies
 from coalesce.cxx.host_code import DeviceCode
 from coalesce.cxx.signature import Parameter
+from coalesce.launch import compiled_kernels
 
 
 @dataclass(frozen=True)
@@ -293,6 +294,7 @@ class Module:
 
     def another_program(self, device: Device) -> Any:
         """Return an object such as `program` returns. It has its own copy of the variables."""
+        compiled_kernels.enable()
         # The program needs the text of the source, because messages quote its lines.
         compiled = self.compiled(device)
         return sim.SimulatedModule(
