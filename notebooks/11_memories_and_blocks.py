@@ -215,8 +215,9 @@ lessons.predict(
 # In the last wave, most places are empty. This is called the **tail**. It matters if a grid has few waves.
 #
 # The kernel does not know where its blocks run, and in which order. So the same program runs on any GPU. A larger GPU
-# holds more blocks at a time (**transparent scaling**). This is also the reason why a block cannot wait for another
-# block: the other block may not have a place yet. Here is the same grid on smaller GPUs:
+# holds more blocks at a time (**transparent scaling**). This is also the reason why a block must not wait for another
+# block: the other block may not have a place yet. (A *cooperative* launch promises that all blocks have a place.) Here is
+# the same grid on smaller GPUs:
 
 # %% tags=["counts"]
 for device in ("sim:h200", "sim:a100", "sim:v100"):
