@@ -54,7 +54,10 @@ void DeviceHeap::map_into(AddressSpace& memory) {
 
 uint64_t DeviceHeap::allocate(AddressSpace& memory, uint64_t bytes, const Caller& caller) {
     const std::lock_guard lock(mutex_);
-    if (bytes > limit_ || used_ + rounded(bytes) > limit_) return 0;
+    if (bytes > limit_ || used_ + rounded(bytes) > limit_) {
+        full_in_ = memory.heap.launch;
+        return 0;
+    }
     auto contents = std::make_shared<Contents>();
     contents->bytes.reset(static_cast<std::byte*>(std::calloc(bytes + 1, 1)));
     contents->undefined.reset(static_cast<bool*>(std::calloc(bytes + 1, 1)));

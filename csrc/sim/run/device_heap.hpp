@@ -63,6 +63,11 @@ class DeviceHeap {
     // Returns the allocation that was at this address, if there was one.
     [[nodiscard]] std::optional<Freed> freed(uint64_t address) const;
 
+    // Whether allocate() has returned 0 in the launch with this memory.
+    [[nodiscard]] bool was_full(const AddressSpace& memory) const {
+        return full_in_ == memory.heap.launch;
+    }
+
     [[nodiscard]] uint64_t limit() const { return limit_; }
     void set_limit(uint64_t bytes) { limit_ = bytes; }
     void clear();
@@ -93,11 +98,12 @@ class DeviceHeap {
         [[nodiscard]] Buffer buffer(uint64_t address) const;
     };
     static constexpr size_t max_freed = 100'000;  // the latest ones are kept
-    mutable ForkSafe<std::mutex> mutex_;          // protects all members except limit_
+    mutable ForkSafe<std::mutex> mutex_;          // protects all members except the atomics
     std::map<uint64_t, Allocation> live_;
     std::map<uint64_t, Freed> freed_;
     uint64_t launches_ = 0, next_ = device_heap_base, used_ = 0;
     std::atomic<uint64_t> limit_ = device_heap_bytes;
+    std::atomic<uint64_t> full_in_ = UINT64_MAX;  // the last launch in which the heap was full
 };
 
 // Execute malloc and free for one lane.

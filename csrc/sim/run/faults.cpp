@@ -222,11 +222,17 @@ FaultText describe_array_fault(const Warp& w, const Op& op, Access access, Fault
             detail += ". A 32-bit unsigned index is less than 0: " + std::to_string(index) +
                       " is 2^32 - " + std::to_string(wrap - index);
     } else if (!near) {
-        message =
-            what + (address < (1u << 16) ? " through a null pointer" : " outside every array");
+        const bool null = address < (1u << 16);
+        message = what + (null ? " through a null pointer" : " outside every array");
         char hex[32];
         std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
         detail = std::string("the address is ") + hex;
+        if (const DeviceHeap& heap = DeviceHeap::get(); null && heap.was_full(memory))
+            detail += ". malloc() has returned null pointers in this launch, because the heap of " +
+                      std::to_string(heap.limit()) +
+                      " bytes was full: free memory that is no longer needed, or enlarge the heap "
+                      "before the first launch with cudaDeviceSetLimit(cudaLimitMallocHeapSize, "
+                      "bytes)";
     } else {
         offset = int64_t(address - b->address);
         const bool before = offset < 0;
@@ -563,6 +569,11 @@ std::string place_of(const Warp& w, const Path& path) {
            " was here. If the kernel never ends, look at the loop around this line";
 }
 
+std::string number_of_blocks(const GridRun& launch) {
+    return "the grid has " + std::to_string(launch.grid.count()) + " blocks, and at most " +
+           std::to_string(blocks_at_once(launch)) + " can run at once";
+}
+
 }  // namespace
 
 void record_place(const Block& block, GridState& grid) {
@@ -575,21 +586,29 @@ void record_place(const Block& block, GridState& grid) {
     }
 }
 
+void throw_stuck(const GridRun& launch, const std::string& place) {
+    throw KernelFault(Fault::deadlock,
+                      "the running blocks wait for blocks that cannot start\n  " +
+                          number_of_blocks(launch) +
+                          ". A barrier for the whole grid needs a grid that fits; a cooperative "
+                          "launch makes sure of this (cudaLaunchCooperativeKernel)\n  " +
+                          place);
+}
+
 void throw_limit(const Warp& w) {
     const Block& block = *w.block;
     const Program& program = *block.program;
-    std::string message = program.kernel + ": stopped after the limit of " +
-                          std::to_string(block.launch->instruction_limit) +
-                          " warp instructions; block " +
-                          triple(block.index.x, block.index.y, block.index.z) +
-                          " was still running. To allow more, pass a larger `instruction_limit` to "
-                          "coalesce.Kernel";
+    std::string message =
+        program.kernel + ": stopped after the limit of " +
+        std::to_string(block.launch->instruction_limit) + " warp instructions; block " +
+        triple(block.index.x, block.index.y, block.index.z) +
+        " was still running. To allow more, raise the limit: `instruction_limit` of "
+        "coalesce.Kernel, or --instruction-limit";
     const GridRun& launch = *block.launch;
-    if (const uint64_t held = blocks_at_once(launch); launch.grid.count() > held)
-        message += "\n  the grid has " + std::to_string(launch.grid.count()) +
-                   " blocks, and at most " + std::to_string(held) +
-                   " can run at once: if a block waits for a block that has not started, as in a "
-                   "barrier for the whole grid, it waits for ever";
+    if (launch.grid.count() > blocks_at_once(launch))
+        message += "\n  " + number_of_blocks(launch) +
+                   ": if a block waits for a block that has not started, as in a barrier for the "
+                   "whole grid, it waits for ever";
     if (w.running) message += "\n  " + place_of(w, w.current);
     throw InstructionLimit(message);
 }

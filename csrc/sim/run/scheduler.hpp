@@ -168,6 +168,9 @@ void rotate(Warp& warp);
 // Throws the error for a launch that has executed more instructions than its limit allows. The
 // message says where the warp is.
 [[noreturn]] void throw_limit(const Warp& warp);
+// Throws LaunchError for blocks that wait for others that cannot start. `place` is the place of
+// one.
+[[noreturn]] void throw_stuck(const GridRun& launch, const std::string& place);
 
 // Records where the first warp that has not ended is, unless a place is recorded already. Call this
 // if grid.stop is set.

@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "errors.hpp"
 #include "round_up.hpp"
@@ -225,7 +226,18 @@ void run_workers(const GridRun& launch, GridState& grid,
         }
     };
     std::exception_ptr interrupt;  // the exception that poll() has thrown
+    // If no running block has done more than wait at this many calls of poll(), some 10 seconds,
+    // the blocks that have not started will never start. (The first blocks of a launch, which are
+    // counted, are as many as fit.)
+    constexpr int most_idle = 200;
+    int idle = 0;
+    uint64_t work_before = 0;
+    bool stuck = false;
     const auto poll = [&] {
+        idle = std::exchange(work_before, grid.work) == grid.work ? idle + 1 : 0;
+        const bool are_left =
+            grid.next_group < groups || launch.block_count() < launch.grid.count();
+        if (idle > most_idle && are_left && !grid.stop.exchange(true)) stuck = true;
         if (!launch.poll || grid.stop) return;
         try {
             launch.poll(grid.finished_blocks);
@@ -264,6 +276,7 @@ void run_workers(const GridRun& launch, GridState& grid,
     if (interrupt && grid.error == interrupt && launch.stopped && !grid.stopped_at.empty())
         launch.stopped(grid.stopped_at);
     if (grid.error) std::rethrow_exception(grid.error);
+    if (stuck) throw_stuck(launch, grid.stopped_at);
 }
 
 }  // namespace coalesce::sim

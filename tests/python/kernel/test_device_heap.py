@@ -298,3 +298,21 @@ def test_free_of_memory_that_malloc_did_not_return(what):
         kernel[1, 1](np.zeros(2, np.int32))
     findings = kernel.check(1, 1, np.zeros(2, np.int32))
     assert any("that malloc() did not return" in f.title for f in findings), str(findings)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_a_null_pointer_of_a_full_heap(full):
+    source = f"""__global__ void k(int **all) {{
+        int *p = {"(int *)malloc(5 << 20)" if full else "all[threadIdx.x]"};
+        *p = 1;
+        all[threadIdx.x] = p;
+        {"free(p);" if full else ""}
+    }}"""
+    kernel = coalesce.Kernel(source, device="sim")
+    for launch in (kernel[1, 2], lambda x: kernel.check(1, 2, x)):
+        try:
+            text = str(launch(np.zeros(2, np.int64)))
+        except coalesce.MemoryFault as fault:
+            text = str(fault)
+        assert "through a null pointer" in text
+        assert ("because the heap of 8388608 bytes was full" in text) == full

@@ -134,3 +134,25 @@ def test_a_process_on_one_core_starts_no_threads():
         [sys.executable, "-c", PINNED], capture_output=True, text=True, check=False
     )
     assert done.stdout == "0\n", done.stderr
+
+
+@pytest.mark.parametrize("blocks", [2112, 3000])
+def test_blocks_that_wait_for_blocks_that_cannot_start(blocks):
+    """An H200 can hold 2,112 blocks of 128 threads."""
+    source = """__device__ int arrived;
+    __global__ void all(int *out) {
+        if (threadIdx.x == 0) {
+            atomicAdd(&arrived, 1);
+            while (*(volatile int *)&arrived < gridDim.x);
+            out[blockIdx.x] = 1;
+        }
+    }"""
+    out = np.zeros(blocks, np.int32)
+    waits = coalesce.Kernel(source, device="sim:h200")
+    if blocks == 2112:
+        waits[blocks, 128](out)
+        assert out.all()
+        return
+    said = r"the running blocks wait for blocks that cannot start\n.* 3000 blocks, and at most 2112"
+    with pytest.raises(coalesce.LaunchError, match=said):
+        waits[blocks, 128](out)
