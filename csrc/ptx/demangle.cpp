@@ -8,7 +8,19 @@
 
 namespace coalesce::ptx {
 
-std::string demangled(const std::string& name) {
+namespace {
+
+// The compiler splits small arrays into variables, such as `tile_$_0`. Returns the array's name.
+std::string_view of_array(std::string_view name) {
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    const bool is_part = digits < name.size() && name.substr(0, digits).ends_with("_$_");
+    return is_part ? name.substr(0, digits - 3) : name;
+}
+
+}  // namespace
+
+std::string demangled(const std::string& symbol) {
+    const std::string name{of_array(symbol)};
     // Other names are not passed to the demangler, because it would read "f" as the type float.
     if (!name.starts_with("_Z")) return name;
     int status = 0;

@@ -73,6 +73,10 @@ CheckObserver::CheckObserver(const sim::Program& program, const sim::GridRun& la
                                  before_compare_and_swap[i], update[i], waits[i], replaces[i],
                                  for_bit_field[i]});
     }
+    may_lock_ = std::ranges::any_of(instructions_, [](const CheckedInstruction& in) {
+        return in.traits.form == sim::AtomicForm::compare_and_swap ||
+               (in.traits.form == sim::AtomicForm::exchange && !in.replaces);
+    });
     has_barriers_ = std::any_of(program.ops.begin(), program.ops.end(), [](const sim::Op& op) {
         return op.control == sim::Control::barrier;
     });

@@ -155,7 +155,9 @@ class CheckObserver {
     [[nodiscard]] uint64_t called() const { return called_; }
 
     [[nodiscard]] Findings& findings() { return findings_; }
-    [[nodiscard]] Touched touched() const { return global_.touched(); }
+    [[nodiscard]] Touched touched() const {
+        return global_.touched([&](uint32_t pc) { return instructions_[pc].update > 0; });
+    }
     // Valid accesses that may be mistakes. They are in a list of their own, so that they do not
     // replace findings.
     [[nodiscard]] Findings& notes() { return notes_; }
@@ -255,6 +257,8 @@ class CheckObserver {
     // an atomic can be limited to its block.
     void check_strong(const Place& at, const Stamp& then, bool block_scope, bool atomic);
     void uninitialized(const Place& at);
+    // Returns the one variable that the line of this instruction updates, or an empty text.
+    [[nodiscard]] std::string updated_at(uint32_t pc) const;
     void uninitialized(const sim::Warp& w, const UnwrittenRegisters::Use& use);
     void outside_view(const Place& at, uint64_t first);
     // Notes that the order of atomic additions of floating-point numbers changes the sum.
@@ -341,6 +345,8 @@ class CheckObserver {
     std::optional<Fault> first_fault_;
     uint64_t called_ = 0;
     bool has_barriers_ = false;
+    bool may_lock_ =
+        false;  // an atomic may take a lock: atomicCAS(), or atomicExch() with its result
     // More must be known about a write to shared memory than that it was before a barrier.
     bool needs_writes_ = false;
     bool updates_shared_ = false;  // the kernel updates elements in shared memory; see updates()

@@ -122,7 +122,7 @@ void CheckObserver::note_coverage() {
         if (lacks_rest) {
             last = granules - 1;
             title = std::to_string(rest) + " of the " + std::to_string(b.bytes) + " bytes of `" +
-                    b.name + "` were not written";
+                    b.name + (rest == 1 ? "` was" : "` were") + " not written";
             advice = "the kernel writes " + std::to_string(1u << global_bits_) +
                      " bytes at a time: the rest needs code of its own";
         } else {
@@ -139,10 +139,13 @@ void CheckObserver::note_coverage() {
             const bool one_each = elements == launch_.grid.count() * threads && !most;
             if (!meant || one_each || (threads > 1 && elements == launch_.grid.count())) continue;
             title = std::to_string(missing) + " of the " + std::to_string(all) + " elements of `" +
-                    b.name + "` were not written";
-            advice = "the launch has " + product(launch_.grid, launch_.block) +
-                     " threads: do they cover the array? For n elements, round up the number of "
-                     "blocks: (n + block - 1) / block";
+                    b.name + (missing == 1 ? "` was" : "` were") + " not written";
+            const bool enough = launch_.grid.count() * threads >= all;
+            advice = "the launch has " + product(launch_.grid, launch_.block) + " threads" +
+                     (enough ? ", as many as elements or more: is the index right? Several threads "
+                               "may write one element"
+                             : ": do they cover the array? For n elements, round up the number of "
+                               "blocks: (n + block - 1) / block");
         }
         const Stamp end = global_.cell(n, last).write;
         if (from_memory.empty()) from_memory = places_from_memory(program_);

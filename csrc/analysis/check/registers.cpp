@@ -35,8 +35,6 @@ bool may_ignore(const sim::Traits& traits) {
         case shfl:
         case vote:
         case match:
-        case min:
-        case max:
             return true;
         default:
             return false;

@@ -306,6 +306,12 @@ void CheckObserver::conflict(const Place& at, const Stamp& then, uint32_t lane_t
                                       "is between the two accesses"
                                     : "no __syncthreads() is between the two accesses");
     }
+    if (may_lock_ && kind == FindingKind::race && !was.traits.strong &&
+        !at.instruction.traits.strong) {
+        const std::string fence = here ? "__threadfence_block()" : "__threadfence()";
+        details.push_back("if a lock protects the element: put " + fence +
+                          " after taking the lock, and another one before releasing it");
+    }
 }
 
 void CheckObserver::uninitialized(const Place& at) {
@@ -314,7 +320,9 @@ void CheckObserver::uninitialized(const Place& at) {
                                        array_number(at), fresh);
     if (!f || !fresh) return;
     describe_place(*f, at);
-    f->title = "read of " + name_of_place(at) + " before anything was written to it";
+    const std::string name = at.event.space == Space::local ? updated_at(at.event.pc) : "";
+    f->title = "read of " + (name.empty() ? name_of_place(at) : "the local array `" + name + "`") +
+               " before anything was written to it";
     f->first = actor(sim::verb(at.instruction.access), at.warp, at.event.pc, int(at.lane));
 }
 
@@ -351,6 +359,16 @@ std::set<std::string> updated_variables(const std::string& line) {
 
 }  // namespace
 
+std::string CheckObserver::updated_at(uint32_t pc) const {
+    const ptx::SourceLine& at = program_.instructions[pc].source;
+    const bool known =
+        at.file == program_.source_file && at.line > 0 && at.line <= program_.source.size();
+    std::set<std::string> names;
+    if (known) names = updated_variables(program_.source[at.line - 1]);
+    for (const Buffer& b : global_.memory().buffers()) names.erase(b.name);
+    return names.size() == 1 ? *names.begin() : "";
+}
+
 void CheckObserver::uninitialized(const Warp& w, const UnwrittenRegisters::Use& use) {
     bool fresh = false;
     Finding* const f = findings_.group(FindingKind::uninitialized, use.first_use, use.first_use,
@@ -358,13 +376,7 @@ void CheckObserver::uninitialized(const Warp& w, const UnwrittenRegisters::Use& 
     if (!f) return;
     f->count += uint64_t(std::popcount(use.lanes)) - 1;
     if (!fresh) return;
-    const ptx::SourceLine& at = program_.instructions[use.first_use].source;
-    const bool known =
-        at.file == program_.source_file && at.line > 0 && at.line <= program_.source.size();
-    std::set<std::string> names;
-    if (known) names = updated_variables(program_.source[at.line - 1]);
-    for (const Buffer& b : global_.memory().buffers()) names.erase(b.name);
-    const std::string name = names.size() == 1 ? *names.begin() : "";
+    const std::string name = updated_at(use.first_use);
     f->title = (name.empty() ? "a local variable" : "the local variable `" + name + "`") +
                " is used before it has a value";
     f->details.push_back(

@@ -187,7 +187,7 @@ uint32_t GlobalShadow::buffer_of(uint64_t address) const {
     return uint32_t(after - buffers.begin()) - 1;
 }
 
-Touched GlobalShadow::touched() const {
+Touched GlobalShadow::touched(const std::function<bool(uint32_t)>& updates) const {
     Touched all;
     const uint64_t bytes = uint64_t{1} << granule_bits_;
     const auto add = [&](Touched::Ranges& ranges, uint64_t address, uint64_t granules = 1) {
@@ -217,6 +217,9 @@ Touched GlobalShadow::touched() const {
                 const LaneMask read = rows[i].where(
                     [](const Cell& c) { return c.read[0].time > 0 && !c.is(Cell::has_strong); });
                 add_all(all.written, start, written);
+                add_all(all.updated, start, rows[i].where([&](const Cell& c) {
+                    return c.write.time > 0 && updates(c.write.pc);
+                }));
                 add_all(all.read, start, read & ~written);
             }
         }

@@ -30,6 +30,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -187,6 +188,7 @@ struct Location {
 struct Touched {
     using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
     Ranges read, written;
+    Ranges updated;  // bytes that a thread wrote last in code such as x[i] += 1
     // Strong accesses do not race with each other. They are atomics, volatile accesses and similar.
     // The host may read a flag to learn that the kernel has reached a point: `flags` are bytes that
     // the kernel wrote last with a volatile or another strong store.
@@ -314,7 +316,8 @@ class GlobalShadow {
     }
     [[nodiscard]] const sim::AddressSpace& memory() const { return memory_; }
     // The accesses of all threads so far. Bytes that were written are not listed as read.
-    [[nodiscard]] Touched touched() const;
+    // updates(pc) returns true if a store belongs to code such as x[i] += 1.
+    [[nodiscard]] Touched touched(const std::function<bool(uint32_t)>& updates) const;
 
   private:
     void add_buffers();  // adds the buffers that malloc() has created

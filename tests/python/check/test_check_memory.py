@@ -461,6 +461,39 @@ def test_local_variables_with_a_value_where_they_are_used(body, n):
     assert not findings, str(findings)
 
 
+def test_a_maximum_without_a_first_value():
+    source = """extern "C" __global__ void k(const float *x, float *y, int n) {
+        float most FIRST;
+        for (int j = 0; j < n; ++j) most = fmaxf(most, x[j]);
+        y[threadIdx.x] = most;
+    }"""
+    arrays = np.ones(16, np.float32), np.zeros(32, np.float32)
+    only(check(source.replace("FIRST", ""), 1, 32, *arrays, 16), "uninitialized")
+    assert not check(source.replace("FIRST", "= 0"), 1, 32, *arrays, 16)
+
+
+def test_the_name_of_a_local_array():
+    source = """extern "C" __global__ void k(const int *x, int *y, int n) {
+        int counts[8];
+        for (int j = 0; j < n; ++j) counts[x[j] % 8]++;
+        for (int j = 0; j < 8; ++j) y[j] = counts[j];
+    }"""
+    findings = check(source, 1, 1, np.arange(16, dtype=np.int32), np.zeros(8, np.int32), 16)
+    title = "read of the local array `counts` before anything was written to it"
+    assert only(findings, "uninitialized").title == title
+
+
+def test_a_part_of_a_shared_array_has_its_name():
+    """The compiler makes a variable of its own from `l[0]`."""
+    source = """__global__ void k(double *p) {
+        __shared__ double l[4];
+        l[0] += threadIdx.x;
+        p[threadIdx.x] = l[0];
+    }"""
+    findings = coalesce.Kernel(source).check(1, 64, np.zeros(64))
+    assert {f.array for f in findings} == {"l"}
+
+
 COVERED = """extern "C" __global__ void k(float *c, int rows, int cols) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < cols && y < rows) c[y * cols + x] = 1;
@@ -486,6 +519,18 @@ def test_elements_that_are_not_written(grid, missing, first):
         assert first in note.details[0]
     # The caller may want only a part of the array.
     assert not check(COVERED, grid, (8, 8), np.zeros((25, 10), np.float32), 19, 10).notes
+
+
+def test_enough_threads_with_wrong_indices():
+    source = """extern "C" __global__ void k(float *out, int n) {
+        int i = blockIdx.x * gridDim.x + threadIdx.x;
+        if (i < n) out[i] = 1;
+    }"""
+    (note,) = check(source, 4, 64, np.zeros(256, np.float32), 256).notes
+    assert note.title == "180 of the 256 elements of `out` were not written"
+    assert "as many as elements or more: is the index right?" in note.details[1]
+    (note,) = check(source, 1, 255, np.zeros(256, np.float32), 256).notes
+    assert note.title == "1 of the 256 elements of `out` was not written"
 
 
 @pytest.mark.parametrize(

@@ -863,3 +863,24 @@ def test_a_barrier_of_more_blocks_than_run_at_once():
     (finding,) = check(source, 300, 1024, zeros(1), instruction_limit=100_000)
     assert finding.kind == "stopped"
     assert "has 300 blocks, and at most 264 can run at once" in str(finding)
+
+
+@pytest.mark.parametrize("take", ["atomicExch(&lock, 1) != 0", "atomicCAS(&lock, 0, 1) != 0"])
+@pytest.mark.parametrize("update", ["n++;", "n = n * 3 + i;"])
+def test_a_lock_without_fences(take, update):
+    source = f"""extern "C" __global__ void k(int *out) {{
+        __shared__ int lock, n;
+        int i = threadIdx.x;
+        if (i == 0) lock = n = 0;
+        __syncthreads();
+        while ({take}) {{ }}
+        FENCE {update} FENCE
+        atomicExch(&lock, 0);
+        __syncthreads();
+        *out = n;
+    }}"""
+    out = np.zeros(1, np.int32)
+    (race,) = (f for f in check(source.replace("FENCE", ""), 1, 64, out) if f.kind == "race")
+    assert race.details[-1].startswith("if a lock protects the element: put __threadfence_block()")
+    fixed = check(source.replace("FENCE", "__threadfence_block();"), 1, 64, out)
+    assert {f.kind for f in fixed} == {"same_value"}  # of `*out = n`
