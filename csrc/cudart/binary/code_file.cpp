@@ -31,8 +31,8 @@ CodeFile read_code_file(const std::string& folder, const std::string& key) {
                 p.item_bytes = uint32_t(std::strtoul(bytes.c_str(), nullptr, 10));
                 file.parameters[name].push_back(p);
             }
-        } else if (what == "shared") {
-            analysis::ArrayShape& shape = file.shared[name];
+        } else if (what == "shared" || what == "device") {
+            analysis::ArrayShape& shape = (what == "shared" ? file.shared : file.device)[name];
             std::string extents;
             words >> shape.item_bytes >> extents >> std::ws;
             std::getline(words, shape.type);

@@ -7,6 +7,7 @@
 //  function NAME ADDRESS
 //  parameters ENTRY NAME:BYTES:TYPE...  (BYTES: item size of a pointer, otherwise 0)
 //  shared NAME BYTES EXTENT,... TYPE    (a shared array of the source; BYTES: size of an element)
+//  device NAME BYTES EXTENT,... TYPE    (a variable in the memory of the device)
 //  reason TEXT                          (why there is no disassembly)
 // An empty line and the text of nvdisasm follow. The text may be empty.
 #pragma once
@@ -32,7 +33,7 @@ struct CodeFile {
     std::map<std::string, uint32_t> registers;
     std::map<std::string, uint64_t, std::less<>> functions;
     std::map<std::string, std::vector<DeclaredParameter>> parameters;
-    std::map<std::string, analysis::ArrayShape> shared;
+    std::map<std::string, analysis::ArrayShape> shared, device;
     std::string listing, reason = "there is no machine code";
 };
 

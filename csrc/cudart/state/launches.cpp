@@ -17,6 +17,7 @@
 // barrier. If a kernel has a race, the result may therefore be wrong, although it is right on most
 // GPUs, where the warps take turns. So that nobody has to guess, some blocks of a kernel's first
 // launch also run with the checker, on a copy of the memory. The report names their first race.
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -159,13 +160,20 @@ std::vector<std::string> explanation(const KernelWork& w, const std::string& arr
             std::memcpy(&pointer, &w.parameters[at], 8);
             passed = passed || address - pointer < largest_object;
         }
+        Dl_info object{};  // a program or a library that contains the address
+        const bool in_program = dladdr(reinterpret_cast<void*>(address), &object) != 0;
         lines.push_back(
             std::string("the address is in memory of the host, which kernels cannot use: ") +
             (passed ? "an argument of the kernel contains a pointer to the host. Copy what a "
                       "structure points to, too. A lambda that uses members of its object contains "
                       "`this`: copy these members to local variables before the lambda"
-                    : "a pointer that the kernel read from memory of the GPU points to the host. "
-                      "Copy what it points to, too, and store the address of the copy"));
+             : in_program
+                 ? "a pointer that the kernel read from memory of the GPU points to a constant or "
+                   "a variable of the host program. If the kernel calls a virtual function, a "
+                   "kernel must construct the object, because one that the host has constructed "
+                   "points to functions of the host"
+                 : "a pointer that the kernel read from memory of the GPU points to the host. "
+                   "Copy what it points to, too, and store the address of the copy"));
     }
     return lines;
 }
@@ -363,7 +371,9 @@ analysis::Touched run_checked(const KernelWork& w, ModuleRecord& module) {
             const auto reads = [&](const auto& range) {
                 return range.first <= a.address && a.address < range.second;
             };
-            if (std::ranges::any_of(touched.read, reads))
+            if (std::ranges::any_of(touched.read, reads) ||
+                std::ranges::any_of(touched.updated, reads) ||
+                std::ranges::any_of(touched.atomics, reads))
                 rt.report.add_mistake("wrong fill", a.mistake, a.caller);
         }
     });

@@ -249,6 +249,9 @@ sim::AddressSpace& Memory::address_space(const Names& names) {
         b.host = a.host;
         b.writable = a.writable;
         b.undefined = a.undefined.get();
+        b.item_bytes = a.item_bytes;
+        b.shape = a.shape;
+        b.type = a.type;
         const auto named = names.find(address);
         if (named != names.end()) {
             b.name = named->second.name;

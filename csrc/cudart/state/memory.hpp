@@ -59,6 +59,10 @@ struct Allocation {
     void* caller = nullptr;
     // The name of the variable. For other allocations, it is made from the function and the number.
     std::string name;
+    // The declaration of a variable, if it is known.
+    uint32_t item_bytes = 0;
+    std::vector<int64_t> shape;
+    std::string type;
     // The last cudaMemset() of the allocation: the byte that it set, and its return address.
     struct Fill {
         std::byte value{};

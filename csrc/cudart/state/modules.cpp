@@ -197,6 +197,12 @@ void Modules::read(ModuleRecord& m) {
         a.kind = Kind::variable;
         a.writable = item.writable;
         a.name = ptx::demangled(item.name);
+        const auto declared = m.known.device.find(ptx::plain_name(item.name));
+        if (declared != m.known.device.end()) {
+            a.item_bytes = declared->second.item_bytes;
+            a.shape = sim::extents_in_memory(declared->second.shape, a.item_bytes, a.bytes);
+            a.type = declared->second.type;
+        }
         end = std::max(end, a.end());
         for (const auto& [host, variable] : variables_) {
             if (variable.module != &m || variable.name != item.name || !variable.managed) continue;

@@ -170,6 +170,11 @@ Shape = tuple[tuple[int, ...], int, str]
 _SHARED = re.compile(r"\b__shared__\b")
 
 
+def device_arrays(source: str) -> dict[str, Shape]:
+    """Return the same dict as `shared_arrays`, for variables in the memory of the device."""
+    return _shapes(variables_of(source))
+
+
 def shared_arrays(
     source: str, options: Sequence[str] = (), expression: str | None = None
 ) -> dict[str, Shape]:
@@ -188,8 +193,12 @@ def shared_arrays(
 def _shared_arrays(
     source: str, options: tuple[str, ...], expression: str | None
 ) -> dict[str, Shape]:
+    return _shapes(variables_of(source, options, _SHARED, expression))
+
+
+def _shapes(declared: Mapping[str, DeclaredVariable]) -> dict[str, Shape]:
     shapes: dict[str, Shape] = {}
-    for name, v in variables_of(source, options, _SHARED, expression).items():
+    for name, v in declared.items():
         extents = [-1 if n is None or n < 1 else n for n in v.extents] or [1]
         item_bytes = element_types.element_types(v.type)[1] if v.type else 0
         if item_bytes and extents.count(-1) <= 1:

@@ -82,6 +82,7 @@ template <class T> __global__ void twice(const T *x, int *y) {
 """
 
 WORDS = """
+__global__ void doubles(float *x) { x[threadIdx.x] *= 2; }
 __global__ void plain(float *out, int n) {
     out[threadIdx.x + (1 << 28)] = 1.0f;  // n is not a multiple of 32
 }
@@ -334,6 +335,11 @@ HOST_MISTAKES = {
     ),
     "bytes set for elements": (
         "OK(cudaMemset(d, 1, 256)); twice<<<1, 32>>>((float *)d, e);",
+        "wrong fill",
+        "each float32 of `x` became 0x01010101, not 1",
+    ),
+    "bytes set for elements that are updated": (
+        "OK(cudaMemset(d, 1, 256)); doubles<<<1, 32>>>((float *)d);",
         "wrong fill",
         "each float32 of `x` became 0x01010101, not 1",
     ),

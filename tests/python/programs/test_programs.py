@@ -475,6 +475,38 @@ def test_a_killed_command_does_not_leave_the_program_behind(program: Program) ->
 
 
 @pytest.mark.program(
+    "same<<<1, 64>>>();", "__device__ int table[8][4]; __global__ void same() { table[3][2]++; }"
+)
+def test_elements_of_device_variables_are_named(program: Program) -> None:
+    done = program.run("--check")
+    assert done.returncode == 3
+    assert "data race on table[3][2]: " in done.stderr
+
+
+@pytest.mark.program(
+    """
+    Square host; Square *device; float *out;
+    cudaMalloc(&device, sizeof host); cudaMalloc(&out, 4);
+    cudaMemcpy(device, &host, sizeof host, cudaMemcpyHostToDevice);
+    areas<<<1, 1>>>(device, out);
+    return cudaDeviceSynchronize() == cudaErrorIllegalAddress;
+    """,
+    """
+    struct Shape { __host__ __device__ virtual float area() const { return 0; } };
+    struct Square : Shape { __host__ __device__ float area() const override { return 1; } };
+    __global__ void areas(const Shape *s, float *out) { *out = s->area(); }
+    """,
+)
+@pytest.mark.parametrize("words", [(), ("--check",)])
+def test_virtual_functions_of_an_object_of_the_host(
+    program: Program, words: tuple[str, ...]
+) -> None:
+    done = program.run(*words)
+    assert done.returncode in (1, 3)
+    assert "If the kernel calls a virtual function, a kernel must construct" in done.stderr
+
+
+@pytest.mark.program(
     """
     int n = 1002; float *x;
     cudaMalloc(&x, 4 * n);

@@ -73,7 +73,7 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
     """Return the description of a module's device code, for this package's runtime library.
 
     The description contains the registers per thread of each kernel, the addresses of functions,
-    the names of parameters, the shapes of shared arrays, and the machine code as text.
+    the names of parameters, the shapes of arrays, and the machine code as text.
     ``csrc/cudart/binary/code_file.hpp`` explains its format. `ptx` and `machine` are the PTX and
     the cubin of the module; `machine` may be None. `arch` is the compute capability of the
     simulated GPU, such as 90.
@@ -89,8 +89,10 @@ def code_file(ptx: str, machine: bytes | None, arch: int, source: str) -> str:
         known = signature.signature_of(entry, parameters, source).parameters
         words = [f"{p.name}:{p.item_bytes}:{_type(p)}{':restrict' * p.restrict}" for p in known]
         lines.append(" ".join(["parameters", entry, *words]))
-    for name, (extents, item_bytes, kind) in variables.shared_arrays(source).items():
-        lines.append(f"shared {name} {item_bytes} {','.join(map(str, extents))} {kind}")
+    arrays = {"shared": variables.shared_arrays(source), "device": variables.device_arrays(source)}
+    for memory, shapes in arrays.items():
+        for name, (extents, item_bytes, kind) in shapes.items():
+            lines.append(f"{memory} {name} {item_bytes} {','.join(map(str, extents))} {kind}")
     try:
         text = disassembler.listing(nvrtc.Compiled(ptx, machine, "", {}, f"sm_{arch}"))
     except LookupError as error:
