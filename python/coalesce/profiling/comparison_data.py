@@ -97,6 +97,8 @@ def rows_of(profiles: Sequence[ProfileData]) -> Iterator[Row]:
     yield Row("blocks per multiprocessor", tuple(fits), "latency", more_is_better=True)
     alone = ((p.modelled and round(p.modelled.work["latency"])) or None for p in profiles)
     yield Row("cycles of a warp alone (modelled)", tuple(alone), "latency")
+    passes = ((p.modelled and int(p.modelled.work["tag_lookups"])) or None for p in profiles)
+    yield Row("L1 passes of global memory (modelled)", tuple(passes), "data")
     metrics = [p.metrics() for p in profiles]
     for metric, (name, resource, more_is_better) in _INSTRUCTIONS.items():
         yield Row(name, tuple(m.get(metric) for m in metrics), resource, more_is_better)

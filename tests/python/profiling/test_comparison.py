@@ -55,6 +55,18 @@ def test_rows_and_ratios(transposes):
         c.ratio("speed")
 
 
+def test_passes_of_l1():
+    """Rows that are 512 elements apart use the same part of L1's tags."""
+    source = """__global__ void k(const float *a, float *b, int pitch) {
+        b[threadIdx.x] = a[threadIdx.x * pitch];
+    }"""
+    a, b = np.ones(32 * 520, np.float32), np.zeros(32, np.float32)
+    kernel = coalesce.Kernel(source, device="sim")
+    c = coalesce.compare(*(kernel.profile(1, 32, a, b, pitch) for pitch in (512, 520)))
+    assert c.ratio("L1 passes of global memory (modelled)") < 0.7
+    assert c.ratio("global load sectors") == 1
+
+
 def test_lines_of_one_source_are_paired():
     c = coalesce.compare(scaled(8), scaled(1))
     pairs = c.lines()
