@@ -78,6 +78,8 @@ def of_host(mistakes: Iterable[dict[str, Any]]) -> list[Problem]:
 def wanted(text: str) -> tuple[str, ...]:
     """Return the kinds and severities in a text such as ``"race,error"``."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ValueError(f"must name a severity or a kind of findings, such as error; got {text!r}")
     known = (*SEVERITIES, *get_args(Kind), *HOST)
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"{unknown[0]!r} is not one of {', '.join(known)}")

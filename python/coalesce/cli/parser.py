@@ -76,8 +76,16 @@ def parse_program(words: Sequence[str]) -> argparse.Namespace:
     _add_compiler(parser)
     options = parser.parse_args(_join_option_values(words[1:]))
     options.command = command
+    given = [name for name in ("strict", "github", "sarif") if vars(options)[name]]
+    if options.fail_on is not _FAILS:
+        given.append("fail-on")
+    if given and not options.check:
+        parser.error(f"--{given[0]} has no effect without --check")
     return options
 
+
+# The severities of findings that change the exit status, unless --fail-on names others.
+_FAILS = ("error", "warning")
 
 # Words that are not commands, but that users try, and what does the same.
 _INSTEAD = {
@@ -148,7 +156,7 @@ def _add_check_options(parser: Any) -> None:
     parser.add_argument(
         "--fail-on",
         type=_wanted,
-        default=("error", "warning"),
+        default=_FAILS,
         metavar="KINDS",
         help="the severities or kinds of findings that change the exit status, such as race,error "
         "(default: error,warning). A leak counts only if it is named",

@@ -52,7 +52,7 @@ def error_message(title: str, log: str, architectures: Sequence[int]) -> str:
     """
     advice = [*_missing_header(log), *_host_code(log), *_missing_function(log), *_removed(log)]
     advice += [*for_pasted_text(log), *_template_arguments(log), *_shared_memory(log)]
-    advice += [*_constant_memory(log), *_gnu(log)]
+    advice += [*_constant_memory(log), *_gnu(log), *for_device_code(log)]
     if 'error: expected a ";"' in log:
         advice.append('If a ";" is missing, it is often missing at the end of the line before.')
     if "Loop in catastrophic error processing" in log:
@@ -95,6 +95,21 @@ def for_pasted_text(log: str) -> Iterator[str]:
             )
     if of_host := _HOST_CLASSES.search(log):
         yield for_host_class(f"std::{of_host[1]}")
+
+
+def for_device_code(log: str) -> Iterator[str]:
+    """Yield advice for names and sizes that only the host knows."""
+    if "a variable length array cannot have static storage duration" in log:
+        yield (
+            "The size of a __shared__ array must be a constant. For a size that is known at the "
+            "launch, declare `extern __shared__ float s[];`, and pass the number of bytes as the "
+            "launch's size of shared memory."
+        )
+    for name in dict.fromkeys(re.findall(r'identifier "(\w+)" is undefined in device code', log)):
+        yield (
+            f"`{name}` is a variable of the host, which a kernel cannot read. Make it constexpr or "
+            "a macro, or pass it as an argument."
+        )
 
 
 def _template_arguments(log: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from coalesce._core import CompileError, printable
-from coalesce.compile import cache, pathfinder, program_inputs, texture_references
+from coalesce.compile import cache, hints, pathfinder, program_inputs, texture_references
 from coalesce.compile.binaries.executables import code_of
 from coalesce.compile.runtime_library import CLOSED, LIBRARIES, REPLACED, library, link_libraries
 
@@ -186,7 +186,8 @@ class _Compiler:
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
         if process.returncode != 0:
-            said = log if "-E" in words else out + log  # -E writes the program to stdout
+            # -E writes the program to stdout, and --verbose makes the linker write a lot.
+            said = log if {"-E", "--verbose"} & {*words} else out + log
             raise _error(self.user, printable(said.decode(errors="replace")))
         return out, log
 
@@ -387,4 +388,4 @@ def _error(path: Path, log: str) -> Exception:
         )
     if "Unresolved extern function" in log:
         return LookupError(_SEPARATE.format(path.name) + _first(log))
-    return CompileError(log.strip())
+    return CompileError("\n  ".join([log.strip(), *hints.for_device_code(log)]))

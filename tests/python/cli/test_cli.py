@@ -425,10 +425,24 @@ def test_check_in_continuous_integration(capsys, tmp_path, options, status):
     )
 
 
-def test_a_kind_of_finding_that_does_not_exist(capsys):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("check", "k.cu", "--grid", "1", "--block", "1", "--fail-on", "races"),
+            "'races' is not one of error, warning, note",
+        ),
+        (("run", "k.cu", "--check", "--fail-on", ""), "must name a severity or a kind"),
+        (("run", "k.cu", "--fail-on", "race"), "--fail-on has no effect without --check"),
+        (("run", "k.cu", "--sarif", "k.json"), "--sarif has no effect without --check"),
+        (("exec", "k", "--github"), "--github has no effect without --check"),
+        (("exec", "k", "--strict"), "--strict has no effect without --check"),
+    ],
+)
+def test_wrong_options_of_findings(words, message, capsys):
     with pytest.raises(SystemExit):
-        run(capsys, "check", "k.cu", "--grid", "1", "--block", "1", "--fail-on", "races")
-    assert "'races' is not one of error, warning, note" in capsys.readouterr().err
+        run(capsys, *words)
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -363,6 +363,14 @@ def test_host_code_is_not_optimised(tmp_path: Path) -> None:
             "__device__ int f(int);\n__global__ void k(int *x) { *x = f(*x); }\nint main() {}",
             "main.cu needs separate compilation",
         ),
+        (
+            "int n = 3;\n__global__ void k(int *x) { x[0] = n; }\nint main() {}",
+            "`n` is a variable of the host",
+        ),
+        (
+            "__global__ void k(int n) { __shared__ int s[n]; s[n - 1] = 1; }\nint main() {}",
+            "declare `extern __shared__ float s[];`",
+        ),
     ],
 )
 def test_a_refusal_gives_the_reason(text: str, said: str, tmp_path: Path) -> None:
@@ -371,6 +379,14 @@ def test_a_refusal_gives_the_reason(text: str, said: str, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert said in done.stderr
     assert "-rdc=true." not in done.stderr  # no advice that leads to the next refusal
+
+
+def test_errors_of_the_linker_are_short(tmp_path: Path) -> None:
+    (tmp_path / "main.cu").write_text("void missing(float *);\nint main() { missing(nullptr); }")
+    done = coalesce("run", tmp_path / "main.cu")
+    assert done.returncode == 1
+    assert "undefined reference to `missing(float*)'" in done.stderr
+    assert len(done.stderr.splitlines()) < 8
 
 
 @pytest.mark.parametrize("option", ["-rdc=true", "--relocatable-device-code=true", "-dc"])
