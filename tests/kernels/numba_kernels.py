@@ -175,7 +175,7 @@ def sums(x, out):
     n = 0
     while n < 3:
         factor = 2
-        if n == 1:
+        if n % 2 == 1:
             factor = 1
         total += scaled(x[i], factor)
         n += 1

@@ -49,12 +49,12 @@ class DebugBuild(OtherBuild):
     """A build with ``-G``, for the stepper.
 
     `initial` has the first values of each variable: in the module, and in this build. They differ
-    if a variable holds the address of a function or of another variable. `in_registers` is true if
-    the compiler keeps local variables in registers, and not in memory.
+    if a variable holds the address of a function or of another variable. If the compiler keeps
+    local variables in registers, and not in memory, `in_registers` has their names in the source.
     """
 
     initial: Mapping[str, tuple[bytes, bytes]]
-    in_registers: bool = False
+    in_registers: frozenset[str] | None = None
 
     def take_variables(self, module: Any) -> None:
         """Give the variables of this build the values that they have in `module`."""
@@ -399,7 +399,7 @@ class Module:
         program: Any,
         ptx: str,
         entries: Mapping[str, str],
-        in_registers: bool = False,
+        in_registers: frozenset[str] | None = None,
     ) -> DebugBuild:
         """Return a build for the stepper that knows which variables it has in common with this."""
         own = self.program(device)

@@ -26,7 +26,7 @@ class NumbaModule(CompiledModule):
         super().__init__(ptx, name, nvrtc.Compiled(ptx, None, "", {}, ""))
         self._architecture = architecture
         # Compiles the kernel for debugging. None after pickling.
-        self.compile_again: Callable[[], tuple[str, str]] | None = None
+        self.compile_again: Callable[[], tuple[str, str, frozenset[str]]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.source, self._architecture, self.filename)
@@ -60,11 +60,11 @@ class NumbaModule(CompiledModule):
         try:
             with warnings.catch_warnings():  # the user did not ask for this compilation
                 warnings.simplefilter("ignore")
-                ptx, entry = self.compile_again()
+                ptx, entry, names = self.compile_again()
         except Exception:  # Numba cannot describe some types, such as tuples of empty tuples
             return None
         program = sim.SimulatedModule(ptx, self.shown_source, filename=self.file_in_ptx)
-        return self._with_variables(device, program, ptx, {self.filename: entry}, True)
+        return self._with_variables(device, program, ptx, {self.filename: entry}, names)
 
     def may_show(self, file: str) -> bool:
         """Return True: the kernel is code of this process."""
@@ -89,9 +89,10 @@ def module_of(compiled: Any) -> NumbaModule:
     return module
 
 
-def _for_debugging(compiled: Any) -> tuple[str, str]:
-    """Return the PTX of a kernel that is compiled for debugging, and the name of the kernel."""
+def _for_debugging(compiled: Any) -> tuple[str, str, frozenset[str]]:
+    """Compile a kernel for debugging. Return the PTX, and the names of the kernel and variables."""
     options = {**compiled.coalesce_options, "debug": True, "lineinfo": False, "opt": False}
-    again = dispatcher._Kernel(compiled.py_func, compiled.argtypes, **options)
+    again = dispatcher._Kernel(compiled.py_func, compiled.argument_types, **options)
     library = again._codelibrary
-    return shared_names.named(linked_ptx(library)[0], library), again.entry_name
+    ptx = shared_names.named(linked_ptx(library)[0], library)
+    return ptx, again.entry_name, frozenset(compiled.py_func.__code__.co_varnames)

@@ -228,7 +228,7 @@ class Stepper:
         self._lines = declarations.lines_of(text)
         self._ptx = "" if build is None else build.ptx
         self._variables: list[dict[str, debug_info.Variable]] | None = None
-        self._in_registers = build is not None and build.in_registers
+        self._in_registers = None if build is None else build.in_registers
         self._values: list[dict[str, in_registers.Found]] | None = None
         self._events: Trace | None = None
         self._warp = 0
@@ -624,10 +624,10 @@ class Stepper:
         state, number, mask = session.position(warp)
         if state == "ended":
             return {}
-        if self._in_registers:
+        if self._in_registers is not None:
             if self._values is None:
                 info = debug_info.read(self._ptx)
-                self._values = in_registers.known_values(self._listing, info)
+                self._values = in_registers.known_values(self._listing, info, self._in_registers)
             return step_values.from_registers(session, self._values[number], warp, mask)
         if self._variables is None:
             info = debug_info.read(self._ptx)

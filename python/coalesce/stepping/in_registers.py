@@ -21,8 +21,13 @@ _Known = frozenset[tuple[int, Value]]  # positions in Function.variables, and th
 Found = tuple[Described, Value]
 
 
-def known_values(listing: Sequence[ListedInstruction], info: DebugInfo) -> list[dict[str, Found]]:
-    """Return, for each instruction, the variables whose value is certain before it is executed."""
+def known_values(
+    listing: Sequence[ListedInstruction], info: DebugInfo, names: frozenset[str]
+) -> list[dict[str, Found]]:
+    """Return, for each instruction, the variables whose value is certain before it is executed.
+
+    `names` has the variables of the source. The compiler adds others, of functions of its own.
+    """
     result: list[dict[str, Found]] = [{} for _ in listing]
     numbers: dict[int, list[int]] = defaultdict(list)
     for n, i in enumerate(listing):
@@ -32,7 +37,8 @@ def known_values(listing: Sequence[ListedInstruction], info: DebugInfo) -> list[
         for function in info.functions:
             if function.code[0] <= first and last < function.code[1]:
                 for n, known in _Flow(listing, own, function, info.labels).known().items():
-                    result[n] = _named(function, listing[n], known)
+                    found = _named(function, listing[n], known)
+                    result[n] = {name: found[name] for name in found.keys() & names}
     return result
 
 

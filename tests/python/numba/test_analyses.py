@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,3 +154,17 @@ def test_variables_of_inactive_lanes_are_masked() -> None:
     with kernels.saxpy.step(1, 32, 5, 1.0, zeros(32), zeros(32)) as stepper:
         masks = [step.variables["i"].mask.sum() for step in stepper if "i" in step.variables]
     assert {0, 27} <= set(masks)
+
+
+def test_a_kernel_from_the_cache_has_variables(tmp_path: Path) -> None:
+    """Numba's cache keeps no function. `%` adds a variable of Numba's own."""
+    file = tmp_path / "kernels.py"
+    file.write_text(
+        "from numba import cuda\n\n@cuda.jit(cache=True)\ndef remainders(x):\n"
+        "    i = cuda.grid(1)\n    r = i % 5\n    x[i] = r\n"
+    )
+    for _ in range(2):
+        remainders = runpy.run_path(str(file))["remainders"]
+        with remainders.step(1, 32, zeros(32)) as stepper:
+            assert {name for step in stepper for name in step.variables} == {"i", "r"}
+        remainders[1, 32](zeros(32))
