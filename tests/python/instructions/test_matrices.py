@@ -1,5 +1,6 @@
 """ldmatrix, stmatrix, movmatrix and the fragments of mma.h: data, errors and checks."""
 
+import itertools
 from pathlib import Path
 
 import many_kernels
@@ -297,7 +298,49 @@ def test_matrices_of_bits() -> None:
     np.testing.assert_array_equal(d, wanted)
 
 
-def test_a_stride_that_no_gpu_supports() -> None:
+STRIDES = {
+    "matrix_a, 16, 16, 16, half, wmma::row_major": 2,
+    "matrix_b, 8, 32, 16, half, wmma::row_major": 2,
+    "matrix_a, 16, 16, 16, signed char, wmma::row_major": 4,
+    "matrix_b, 16, 16, 16, signed char, wmma::row_major": 1,
+    "accumulator, 16, 16, 16, half": 2,
+    "accumulator, 16, 16, 16, float": 2,
+    "accumulator, 8, 32, 16, float": 1,
+    "accumulator, 8, 8, 4, double": 2,
+}
+
+
+@pytest.mark.parametrize("form", STRIDES)
+def test_rows_that_are_any_distance_apart(form: str) -> None:
+    """Run and machine code agree, as on an H200, or the run refuses the distance or the address."""
+    kind, element = form.split(",")[0], form.split(",")[4].strip()
+    source = """
+    #include <mma.h>
+    using namespace nvcuda;
+    extern "C" __global__ void k(const T* a, T* out, int stride, int offset) {
+        wmma::fragment<wmma::FORM> x;
+        wmma::load_matrix_sync(x, a + offset, stride ROWS);
+        for (int i = 0; i < x.num_elements; ++i) out[threadIdx.x * x.num_elements + i] = x.x[i];
+    }""".replace("FORM", form).replace("T*", f"{element}*")
+    rows = ", wmma::mem_row_major" if kind == "accumulator" else ""
+    k = kernel(source.replace("ROWS", rows))
+    dtype = {"half": "f2", "float": "f4", "double": "f8", "signed char": "i1"}[element]
+    a = (np.arange(2048) % 101).astype(dtype)
+    ran, counted = (np.zeros(1024, dtype) for _ in range(2))
+    for stride, offset in itertools.product((16, 17, 18, 20, 24, 33, 36), (0, 1, 2, 4)):
+        if stride % STRIDES[form]:
+            with pytest.raises(coalesce.LaunchError, match="bytes apart, not"):
+                k[1, 32](a, ran, stride, offset)
+        elif offset % STRIDES[form]:
+            with pytest.raises(coalesce.LaunchError, match="address of a matrix must be"):
+                k[1, 32](a, ran, stride, offset)
+        else:
+            k[1, 32](a, ran, stride, offset)
+            k.profile(1, 32, a, counted, stride, offset)
+            np.testing.assert_array_equal(ran, counted)
+
+
+def test_a_matrix_outside_of_its_array() -> None:
     source = """
     #include <mma.h>
     using namespace nvcuda;
@@ -311,9 +354,5 @@ def test_a_stride_that_no_gpu_supports() -> None:
     k = kernel(source)
     k[1, 32](a, out, 24, 8)
     np.testing.assert_array_equal(out, (np.arange(16)[:, None] * 24 + np.arange(16) + 8))
-    with pytest.raises(coalesce.LaunchError, match="multiple of 16 bytes apart, not 20 elements"):
-        k[1, 32](a, out, 20, 0)
-    with pytest.raises(coalesce.LaunchError, match="must be a multiple of 16 bytes"):
-        k[1, 32](a, out, 16, 4)
     with pytest.raises(coalesce.MemoryFault, match="past the end of `a`"):
         k[1, 32](a, out, 64, 512)

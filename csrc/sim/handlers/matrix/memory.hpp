@@ -203,17 +203,21 @@ template <Watch watch>
         throw_misuse(w, op, i, "the threads of a warp pass different matrices");
     }
     const uint64_t stride = strides ? strides[0] : uint64_t(x.by_rows ? columns : rows);
-    // PTX ISA, wmma.load and wmma.store: rows and columns must begin at multiples of 16 bytes.
-    if (stride * uint64_t(bits) % 128 != 0)
-        throw_misuse(w, op, 0,
-                     "rows or columns of a matrix must be a multiple of 16 bytes apart, not # "
-                     "elements of # bits",
-                     {stride, uint64_t(bits)});
-    if (base[0] % 16 != 0)
-        throw_misuse(w, op, 0, "the address of a matrix must be a multiple of 16 bytes");
     const bool together = x.operand == 'a'   ? x.by_rows
                           : x.operand == 'b' ? !x.by_rows
                                              : x.by_rows != (x.m == 8 && x.n == 32);
+    // PTX ISA, wmma.load and wmma.store: rows and columns must begin at multiples of 16 bytes. The
+    // machine code needs less: a thread moves two neighbouring elements of an accumulator of 4 or 8
+    // bytes at once, single bytes that are not neighbours, and 4 bytes otherwise.
+    const bool in_pairs = x.operand != 'a' && x.operand != 'b' && together && bits >= 32;
+    const uint64_t unit = in_pairs ? 2 * bits : bits == 8 && !together ? 8 : std::max(32, bits);
+    if (stride * uint64_t(bits) % unit != 0)
+        throw_misuse(w, op, 0,
+                     "rows or columns of a matrix must be a multiple of # bytes apart, not # "
+                     "elements of # bits",
+                     {unit / 8, stride, uint64_t(bits)});
+    if (base[0] % (unit / 8) != 0)
+        throw_misuse(w, op, 0, "the address of a matrix must be a multiple of # bytes", {unit / 8});
     const int parts = together ? 1 : each;
     const uint8_t bytes = part.memory().bytes = uint8_t(bits == 64 ? 8 : 4 / parts);
     const int registers = access == Access::load ? x.d_count : x.a_count;
