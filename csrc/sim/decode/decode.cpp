@@ -263,8 +263,7 @@ void Decoder::decode_instruction(uint32_t at) {
     info.function = function_;
     program_.data_flow.push_back(data_flow(in, info.traits));
     begin_instruction(uint32_t(program_.instructions.size() - 1));
-    // Instructions on tensor maps have no row in the table of operations.
-    if (opcode_ == OpCode::unknown && in.opcode != "tensormap") unsupported(in);
+    if (opcode_ == OpCode::unknown) unsupported(in);
     try {
         if (decode_control(at) || decode_memory(in) || decode_mbarrier(in) ||
             decode_tensor_copy(in) || decode_matrix(in) || decode_warpgroup(in) ||

@@ -33,7 +33,8 @@ uint32_t take_dimensions(Modifiers& m) {
 // cp.async.bulk.tensor.2d.global.shared::cta.bulk_group
 //     [%rd1, {%r2, %r3}], [%r1]{, cachePolicy};
 bool Decoder::decode_tensor_copy(const ptx::Instruction& in) {
-    if (in.opcode == "tensormap") return decode_tensor_map(in) || decode_map_copy(in);
+    if (opcode_ == OpCode::tensormap_replace) return decode_tensor_map(in);
+    if (opcode_ == OpCode::tensormap_copy) return decode_map_copy(in);
     if (opcode_ != OpCode::bulk_tensor) return false;
     Modifiers m(in);
     for (const Modifier word : std::initializer_list<Modifier>{"async", "bulk", "tensor", "tile"})
