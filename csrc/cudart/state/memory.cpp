@@ -252,6 +252,7 @@ sim::AddressSpace& Memory::address_space(const Names& names) {
         b.item_bytes = a.item_bytes;
         b.shape = a.shape;
         b.type = a.type;
+        b.variable = a.kind == Kind::variable;
         const auto named = names.find(address);
         if (named != names.end()) {
             b.name = named->second.name;

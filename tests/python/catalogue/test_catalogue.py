@@ -113,6 +113,7 @@ def test_stub_has_the_names_of_the_extension_module():
         "preparation",
         "rung",
         "sentence",
+        "starts_early",
         "static_shared_bytes",
         "tensor_maps",
         "tiles",

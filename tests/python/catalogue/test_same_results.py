@@ -16,6 +16,7 @@ from unseen_cases import Launch
 
 import coalesce
 from coalesce.arrays import devices
+from coalesce.launch.run import run
 from coalesce.launch.simulated import simulate
 from coalesce.tracing import run as tracer
 
@@ -144,7 +145,7 @@ def test_shipped_kernels_give_the_same_results_in_every_mode(name):
         arguments = tuple(of.passed)
         launch = Launch("", of.kernel.entry, of.grid, of.block, arguments, of.shared_bytes)
         launched.append(results(of.kernel, launch))
-        return of.run()
+        return run(of)
 
     SHIPPED[name].run("sim", launcher=launcher)
     assert launched

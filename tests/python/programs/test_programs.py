@@ -419,7 +419,7 @@ def test_a_stopped_command_ends_the_program_and_prints_the_table(
     """,
     """
     #include <unistd.h>
-    __global__ void lasts() { for (volatile int i = 0; i < 4000000; ++i) { } }
+    __global__ void lasts() { for (volatile int i = 0; i < 20000000; ++i) { } }
     """,
 )
 def test_a_signal_ends_the_profiling(program: Program) -> None:
