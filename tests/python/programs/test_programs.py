@@ -419,7 +419,8 @@ def test_a_stopped_command_ends_the_program_and_prints_the_table(
     """,
     """
     #include <unistd.h>
-    __global__ void lasts() { for (volatile int i = 0; i < 20000000; ++i) { } }
+    __device__ unsigned turns;  // a loop without a result would be removed
+    __global__ void lasts() { for (int i = 0; i < 5000000; ++i) atomicAdd(&turns, i); }
     """,
 )
 def test_a_signal_ends_the_profiling(program: Program) -> None:
