@@ -10,11 +10,11 @@ an instruction, and if nothing has written the register since.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from coalesce.stepping.debug_info import DebugInfo, Function, Value
 from coalesce.stepping.debug_info import Variable as Described
-from coalesce.stepping.locations import ListedInstruction, branch_target
+from coalesce.stepping.locations import ListedInstruction, branch_target, on_all_ways
 
 _Known = frozenset[tuple[int, Value]]  # positions in Function.variables, and their values
 
@@ -78,29 +78,18 @@ class _Flow:
 
     def known(self) -> dict[int, _Known]:
         """Return the values that are known before each instruction."""
-        before: dict[int, _Known] = {}
         first = self._numbers[0]
         start = self._entered(frozenset(), 0, 0, first)
-        waiting: list[tuple[int, _Known]] = [(first, start)]
-        while waiting:
-            n, known = waiting.pop()
-            if n in before:
-                known &= before[n]
-                if known == before[n]:
-                    continue
-            before[n] = known
-            after = frozenset(self._after(known, self._listing[n]))
-            waiting += [(m, self._followed(after, n, m)) for m in self._listing[n].successors]
-        return before
+        return on_all_ways(self._listing, first, start, self._after, self._followed)
 
-    def _after(self, known: _Known, i: ListedInstruction) -> Iterator[tuple[int, Value]]:
-        """Yield the values that are known directly after an instruction."""
-        for v, value in known:
-            if not value.register or value.register not in i.results:
-                yield v, value
+    def _after(self, known: _Known, n: int) -> _Known:
+        """Return the values that are known directly after instruction n."""
+        i = self._listing[n]
+        kept = {(v, value) for v, value in known if value.register not in i.results}
         if not i.guarded:
             for register in i.results:
-                yield from self._whole.get(register, ())
+                kept.update(self._whole.get(register, ()))
+        return frozenset(kept)
 
     def _followed(self, known: _Known, n: int, m: int) -> _Known:
         """Return the values that are known after the way from instruction n to m."""

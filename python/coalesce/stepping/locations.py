@@ -16,8 +16,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from coalesce.cxx.kept_variables import Scope
 from coalesce.cxx.signature import Parameter
@@ -27,6 +28,7 @@ _BRANCH = re.compile(r"bra\S*\s+([\w$]+)$")
 _CONSTANT = re.compile(r"mov\.\w+ \S+, -?[0-9][0-9A-Fa-fxdf]*")  # a mov of a number
 _FRAME = ("%SP", "%SPL")  # the registers with the address of a function's local memory
 _Known = frozenset[int]  # positions in Function.variables
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,31 @@ def _within(i: ListedInstruction, ranges: Sequence[Range]) -> bool:
     return any(first <= i.ptx_line < end for first, end in ranges)
 
 
+def on_all_ways(
+    listing: Sequence[ListedInstruction],
+    first: int,
+    start: frozenset[_T],
+    after: Callable[[frozenset[_T], int], frozenset[_T]],
+    followed: Callable[[frozenset[_T], int, int], frozenset[_T]],
+) -> dict[int, frozenset[_T]]:
+    """Return what is known before each instruction, on all ways to it from instruction `first`.
+
+    `start` is known at the beginning. ``after(known, n)`` is what instruction n makes of it, and
+    ``followed(known, n, m)`` what is left on the way from n to m.
+    """
+    before: dict[int, frozenset[_T]] = {}
+    waiting = [(first, start)]
+    while waiting:
+        n, known = waiting.pop()
+        if n in before:
+            known &= before[n]
+            if known == before[n]:
+                continue
+        before[n] = known
+        waiting += [(m, followed(after(known, n), n, m)) for m in listing[n].successors]
+    return before
+
+
 def branch_target(i: ListedInstruction, labels: Mapping[str, int]) -> int | None:
     """Return the line of the label to which an instruction branches. 0 if the label is not known.
 
@@ -171,18 +198,13 @@ class _Flow:
 
     def known(self) -> dict[int, _Known]:
         """Return the variables that have a value before each instruction."""
-        before: dict[int, _Known] = {}
-        waiting: list[tuple[int, _Known]] = [(self._numbers[0], frozenset())]
-        while waiting:
-            n, known = waiting.pop()
-            if n in before:
-                known &= before[n]
-                if known == before[n]:
-                    continue
-            before[n] = known
-            after = known | self._stores[n] if n in self._stores else known
-            waiting += [(m, self._followed(after, n, m)) for m in self._listing[n].successors]
+        first = self._numbers[0]
+        before = on_all_ways(self._listing, first, frozenset(), self._after, self._followed)
         return {n: known | self._others for n, known in before.items()}
+
+    def _after(self, known: _Known, n: int) -> _Known:
+        """Return the variables that have a value directly after instruction n."""
+        return known | self._stores[n] if n in self._stores else known
 
     def _followed(self, known: _Known, n: int, m: int) -> _Known:
         """Return the variables that have a value after the way from instruction n to m."""
