@@ -345,8 +345,8 @@ class CheckObserver {
     std::optional<Fault> first_fault_;
     uint64_t called_ = 0;
     bool has_barriers_ = false;
-    bool may_lock_ =
-        false;  // an atomic may take a lock: atomicCAS(), or atomicExch() with its result
+    // An atomic may take a lock: atomicCAS(), or atomicExch() whose result is used.
+    bool may_lock_ = false;
     // More must be known about a write to shared memory than that it was before a barrier.
     bool needs_writes_ = false;
     bool updates_shared_ = false;  // the kernel updates elements in shared memory; see updates()

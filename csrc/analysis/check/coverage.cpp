@@ -142,8 +142,8 @@ void CheckObserver::note_coverage() {
                     b.name + (missing == 1 ? "` was" : "` were") + " not written";
             const bool enough = launch_.grid.count() * threads >= all;
             advice = "the launch has " + product(launch_.grid, launch_.block) + " threads" +
-                     (enough ? ", as many as elements or more: is the index right? Several threads "
-                               "may write one element"
+                     (enough ? ", enough for all elements: is the index right? Several threads may "
+                               "write one element"
                              : ": do they cover the array? For n elements, round up the number of "
                                "blocks: (n + block - 1) / block");
         }

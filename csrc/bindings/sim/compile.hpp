@@ -40,7 +40,7 @@ class KernelCode : public std::enable_shared_from_this<KernelCode> {
     std::optional<std::pair<std::string, std::string>> next();
     // Sets the address of the function that next() has returned. `owner` owns its machine code.
     void set(uint64_t address, pybind11::object owner);
-    // The compiler has failed. The interpreter goes on to execute the kernel.
+    // The compiler has failed. The interpreter continues to execute the kernel.
     void fail(std::string reason);
 
     [[nodiscard]] const sim::CompiledKernel& kernel() const { return kernel_; }

@@ -141,7 +141,7 @@ bool CompiledRunner::run(Warp& w, int64_t& left) {
         c.addresses = w.address;
         enter_path(c);
         c.left = left - int64_t(program_.segment_end[p.pc] - p.pc);
-        // Handlers would not learn of the addresses that compiled code changes.
+        // Compiled code changes addresses without a note in these strides, which handlers use.
         w.strides.give_up(~uint64_t{0});
         const uint32_t next = run(&c, whole && as_left ? p.pc | registers_kept : p.pc);
         left = c.left;

@@ -6,7 +6,7 @@
 // They can be entered at many operations, and left before each operation. Between both, the
 // registers of the warp are in registers of the host. When a function returns, they are in their
 // slots again, and it returns the number of the next operation. The interpreter (warp_runner.hpp)
-// goes on there. So everything that compiled code does not do itself is left to the interpreter:
+// continues there. So everything that compiled code does not do itself is left to the interpreter:
 // barriers, calls, faults and their messages, and operations at which lanes wait for each other.
 //
 // The order in which warps and paths run is that of the interpreter: compiled code counts the
@@ -103,7 +103,7 @@ class CompiledRunner {
     std::vector<CompiledSite> sites_;
     uint64_t misses_ = 0;  // how often `part` was missing
     // Warps that compiled code has left at a barrier, and the op after it: the registers are still
-    // as it stored them when the warp goes on there. The index is Warp::index. (The
+    // as it stored them when the warp continues there. The index is Warp::index. (The
     // warps of other blocks of a cluster may have the same index.)
     struct Kept {
         const Warp* warp = nullptr;

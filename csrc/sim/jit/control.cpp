@@ -235,7 +235,7 @@ void Translator::emit_block(BasicBlock& b, bool dry) {
             if (i + 1 == b.last && emit_control(i)) return;
             emit_op(i);
         }
-        // After an ordinary op, the segment goes on in the next block.
+        // After an ordinary op, the segment continues in the next block.
         if (b.last >= end_)
             e_.line("unreachable");
         else

@@ -1,8 +1,8 @@
 // What the handler of an operation computes, as LLVM code.
 //
 // METHOD
-// An Op has no types and no modifiers: its handler is its meaning. For each form of an instruction
-// that is worth translating, such as add.u32, the table of the engine is asked for the handler. So
+// An Op has no types and no modifiers: its handler is its meaning. The table of the engine
+// returns the handler of each form of an instruction that is worth translating, such as add.u32. So
 // the map from handlers to meanings also holds for machine code, whose operations have the same
 // handlers. An operation whose handler is not in the map has no translation.
 #pragma once

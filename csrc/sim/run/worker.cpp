@@ -227,8 +227,8 @@ void run_workers(const GridRun& launch, GridState& grid,
     };
     std::exception_ptr interrupt;  // the exception that poll() has thrown
     // If no running block has done more than wait at this many calls of poll(), some 10 seconds,
-    // the blocks that have not started will never start. (The first blocks of a launch, which are
-    // counted, are as many as fit.)
+    // the blocks that have not started will never start. (In a launch of its first
+    // blocks only, all that fit have started.)
     constexpr int most_idle = 200;
     int idle = 0;
     uint64_t work_before = 0;

@@ -528,7 +528,7 @@ def test_enough_threads_with_wrong_indices():
     }"""
     (note,) = check(source, 4, 64, np.zeros(256, np.float32), 256).notes
     assert note.title == "180 of the 256 elements of `out` were not written"
-    assert "as many as elements or more: is the index right?" in note.details[1]
+    assert "enough for all elements: is the index right?" in note.details[1]
     (note,) = check(source, 1, 255, np.zeros(256, np.float32), 256).notes
     assert note.title == "1 of the 256 elements of `out` was not written"
 
