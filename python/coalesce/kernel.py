@@ -5,6 +5,7 @@ Each analysis (a profile, a trace, a check, ...) launches the kernel and observe
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -149,7 +150,7 @@ class Kernel(BaseKernel):
         block: int | tuple[int, ...],
         *arguments: Any,
         shared_bytes: int = 0,
-        device: str | Device = "sim",
+        device: str | Device | None = None,
         executor: Executor | None = None,
         progress: bool | Callable[[int, int], object] | None = None,
         caches: bool = True,
@@ -165,7 +166,10 @@ class Kernel(BaseKernel):
             result of one launch.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
-        device, executor, progress, caches
+        device : str or Device, optional
+            The GPU to compile for, and to simulate or to measure. The default is the kernel's own
+            device, or ``"sim"`` if the kernel is for a GPU.
+        executor, progress, caches
             See `coalesce.profile`. With `executor`, the arrays do not change.
         cooperative : bool
             True for a cooperative launch: all blocks run at the same time and may wait for each
@@ -279,7 +283,7 @@ class Kernel(BaseKernel):
         block: int | tuple[int, ...],
         *arguments: Any,
         shared_bytes: int = 0,
-        device: str | Device = "sim",
+        device: str | Device | None = None,
         undefined: str | Sequence[str] = (),
         cooperative: bool = False,
         strict: bool = False,
@@ -312,8 +316,10 @@ class Kernel(BaseKernel):
             the result of one launch. GPU arrays are copied to the host and do not change.
         shared_bytes : int
             The dynamic shared memory, in bytes per block.
-        device : str or Device
-            The simulated GPU: ``"sim"``, or another one such as ``"sim:h200"``.
+        device : str or Device, optional
+            The GPU to compile for and to simulate: ``"sim"``, or another one such as
+            ``"sim:h200"``. The default is the kernel's own device, or ``"sim"`` if the kernel is
+            for a GPU.
         undefined : str or sequence of str
             The names of parameters whose arrays have no values yet, for example because
             ``numpy.empty`` made them. If the kernel reads an element of such an array before it
@@ -350,7 +356,7 @@ class Kernel(BaseKernel):
         """
         from coalesce.check import run as check_run
 
-        where = check_run.device_of(device)
+        where = None if device is None else check_run.device_of(device)
         launch = Launch.of(self, grid, block, shared_bytes, cooperative)
         bound = launch.bind_on_host(arguments, where)
         return check_run.of_launch(bound, undefined, strict, instruction_limit)
@@ -548,3 +554,11 @@ class Kernel(BaseKernel):
         return stepping.of_launch(
             launch.bind_on_host(arguments, device), of_block, limit, optimized
         )
+
+
+# Python's message about a wrong call shows the qualified name of the function. Users know the class
+# `Kernel`, not its base classes.
+for _base in Kernel.__mro__[1:-1]:
+    for _name, _function in vars(_base).items():
+        if inspect.isfunction(_function):
+            _function.__qualname__ = f"Kernel.{_name}"

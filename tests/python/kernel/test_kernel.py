@@ -353,3 +353,25 @@ def test_a_launch_from_a_signal_handler_of_a_launch():
     assert results[0][0] == 3
     assert (x == n * (n - 1) // 2 % 2**32).all()
     kernel[1, 1](x, 0)  # the kernel can be launched again
+
+
+@pytest.mark.usefixtures("on_simulator")
+@pytest.mark.parametrize("method", ["profile", "check", "trace", "observe"])
+@pytest.mark.parametrize("name", ["sim:rtx3090", "sim:a100", "sim"])
+def test_all_methods_take_the_device_of_the_kernel(method: str, name: str) -> None:
+    """They compile for this GPU, and use its copy of the `__device__` variables."""
+    source = """
+    __device__ int arch;
+    extern "C" __global__ void ask(int* out) {
+    #ifdef __CUDA_ARCH__
+        out[0] = arch = __CUDA_ARCH__;
+    #endif
+    }"""
+    kernel = coalesce.Kernel(source, "ask", device=name)
+    right, arch = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    kernel[1, 1](right)
+    kernel.globals["arch"] = 0
+    options = {"callback": len} if method == "observe" else {}
+    getattr(kernel, method)(1, 1, arch, **options)
+    assert arch == right > 0
+    assert kernel.globals["arch"] == right

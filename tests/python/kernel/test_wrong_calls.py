@@ -89,3 +89,12 @@ def test_a_source_may_begin_with_a_byte_order_mark() -> None:
     x = np.ones(3, np.float32)
     coalesce.Kernel("\ufeff" + public_calls.SCALE, device="sim")[1, 32](x, 2.0, 3)
     assert x.tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("method", ["launch", "get_function", "profile", "step"])
+def test_messages_name_the_public_class(method: str) -> None:
+    """Users do not know the base classes of `Kernel`."""
+    with pytest.raises(TypeError, match=rf"^Kernel\.{method}\(\) "):
+        getattr(coalesce.Kernel, method)()
+    with pytest.raises(TypeError, match=r"^Kernel\.__init__\(\) got an unexpected"):
+        coalesce.Kernel("", name="f")  # type: ignore[call-arg]
