@@ -127,9 +127,9 @@ Before the three corrections, the errors of `holdout` were 7.8 % (median), 27.2 
   `lanes_differ`, `random_lengths`. The division of integers uses them. *Not modelled yet.*
 - **Branches to many targets** (`cases_of_a_switch`): 38 % of the waiting is `branch_resolving`.
   *Not modelled yet.*
-- **Blocks that wait for each other, and the device heap** (`cooperative`): modelled times mean
-  nothing, because the simulator repeats waiting loops more often than a GPU, and `malloc` is not
-  modelled.
+- **Blocks that wait for each other, and the device heap** (`cooperative`) have no modelled time any
+  more. The simulator repeats waiting loops more often than a GPU, and the time of `malloc` is not
+  known. The modelled times were between -100 % and +13,307 % off.
 - **Stores to local memory** (`array_in_local_memory`): L1 merges fewer stores to parts of a sector
   than modelled, so L2 gets twice as many sectors. *The rule is not known.*
 

@@ -62,6 +62,20 @@ constexpr const char* bulk_copies =
     "modelled";
 constexpr const char* products_of_warpgroups =
     "products of warpgroups (wgmma) have no modelled time";
+constexpr const char* waits_for_blocks =
+    "threads repeat an access to global memory until other blocks have changed it, or no longer "
+    "change it. How often they do so depends on the order of the blocks, which differs on a GPU";
+constexpr const char* device_heap =
+    "the kernel uses the device heap (malloc, free, new or delete), and the time of these "
+    "functions "
+    "is not known";
+
+// Returns true for an access with which threads wait for a value in global memory.
+bool waits_for_value(const sim::InstructionInfo& info, const InstructionCounts& c) {
+    const bool watches =
+        info.traits.atomic || (info.access == sim::Access::load && info.traits.strong);
+    return c.after_waits && c.space == Space::global && watches;
+}
 
 }  // namespace
 
@@ -82,6 +96,8 @@ std::string Counts::not_modelled() const {
         if (instructions[i].executed == 0) continue;
         const sim::Traits& traits = code->instructions[i].traits;
         if (traits.bulk) return bulk_copies;
+        if (instructions[i].heap_calls) return device_heap;
+        if (waits_for_value(code->instructions[i], instructions[i])) return waits_for_blocks;
         if (traits.warpgroup)
             why = products_of_warpgroups;
         else if (why.empty() && traits.tensor_operations && !traits.tensor_cycles)

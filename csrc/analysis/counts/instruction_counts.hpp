@@ -59,6 +59,8 @@ struct InstructionCounts {
     // For a memory access that depends on how often a thread waits: the number of executions of the
     // access and of the branches on which it depends (sass/waits.hpp).
     uint64_t after_waits = 0;
+    // For a call in a kernel that uses the device heap (malloc, free): its executions.
+    uint64_t heap_calls = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
     // access several spaces. Then `space` is global if any access was to global memory. Otherwise
     // it is shared if any access was to shared memory.
@@ -96,6 +98,7 @@ inline constexpr Counter counters[] = {
     {"guarded", &InstructionCounts::guarded},
     {"contended", &InstructionCounts::contended},
     {"after_waits", &InstructionCounts::after_waits},
+    {"heap_calls", &InstructionCounts::heap_calls},
 };
 
 }  // namespace coalesce::analysis

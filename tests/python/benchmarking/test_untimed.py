@@ -75,3 +75,108 @@ def test_products_on_ptx_have_no_time() -> None:
     assert not record.counts.machine_code
     assert "PTX" in record.no_time
     assert math.isnan(record.kernel_ms)
+
+
+# Kernels that wait for other blocks or use the heap, and kernels that only look like them.
+WAITING = r"""
+#include <cooperative_groups.h>
+#define FIRST (threadIdx.x == 0)
+extern "C" __global__ void lock(float* x, int* state) {
+    if (FIRST) {
+        while (atomicCAS(state, 0, 1) != 0) {}
+        __threadfence();
+        x[0] += 1.0f;
+        __threadfence();
+        atomicExch(state, 0);
+    }
+}
+extern "C" __global__ void tickets(float* x, int* state) {
+    if (FIRST) {
+        const int mine = atomicAdd(&state[0], 1);
+        while (*(volatile int*)&state[1] != mine) {}
+        x[0] += 1.0f;
+        __threadfence();
+        atomicAdd(&state[1], 1);
+    }
+}
+extern "C" __global__ void look_back(float* x, int* state) {
+    if (FIRST && blockIdx.x) while (*(volatile int*)&state[blockIdx.x - 1] == 0) {}
+    if (FIRST) {
+        __threadfence();
+        *(volatile int*)&state[blockIdx.x] = 1;
+    }
+}
+extern "C" __global__ void grid_barrier(float* x, int* state) {
+    cooperative_groups::this_grid().sync();
+    x[threadIdx.x] = 1;
+}
+extern "C" __global__ void maximum(float* x, int* state) {
+    int* to = (int*)&x[threadIdx.x % 8];
+    const float value = threadIdx.x * 37 % 101;
+    int old = *to, assumed;
+    do {
+        assumed = old;
+        if (__int_as_float(assumed) >= value) break;
+        old = atomicCAS(to, assumed, __float_as_int(value));
+    } while (old != assumed);
+}
+extern "C" __global__ void heap(float* x, int* state) {
+    float* own = new float[4];
+    own[threadIdx.x % 4] = threadIdx.x;
+    x[threadIdx.x] = own[0];
+    delete[] own;
+}
+extern "C" __global__ void heap_never(float* x, int* state) {
+    if (state[1] == 12345) {
+        float* own = new float[4];
+        own[threadIdx.x % 4] = threadIdx.x;
+        x[threadIdx.x] = own[0];
+        delete[] own;
+    }
+}
+extern "C" __global__ void last_block(float* x, int* state) {
+    __shared__ bool last;
+    __threadfence();
+    if (FIRST) last = atomicAdd(&state[0], 1) == gridDim.x - 1;
+    __syncthreads();
+    if (last) x[threadIdx.x] = state[0];
+}
+extern "C" __global__ void volatile_loop(float* x, int* state) {
+    float sum = 0;
+    for (int i = 0; i < 16; ++i) sum += ((volatile float*)x)[i * 8 + threadIdx.x % 8];
+    x[threadIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("machine_code", [True, False])
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("lock", "until other blocks"),
+        ("tickets", "until other blocks"),
+        ("look_back", "until other blocks"),
+        ("grid_barrier", "until other blocks"),
+        ("maximum", "until other blocks"),
+        ("heap", "device heap"),
+        ("heap_never", ""),
+        ("last_block", ""),
+        ("volatile_loop", ""),
+    ],
+)
+def test_kernels_that_wait_for_blocks_have_no_time(
+    entry: str, why: str, machine_code: bool
+) -> None:
+    """The simulator's order of blocks decides how often they repeat; malloc's time is unknown."""
+    if not machine_code and entry in ("lock", "maximum"):
+        why = ""  # in PTX, a loop around a compare-and-swap is not known to wait
+    kernel = coalesce.Kernel(WAITING, entry, device="sim")
+    if not machine_code:
+        kernel = coalesce.Kernel(kernel.ptx, entry, device="sim")
+    x, state = np.zeros(256, np.float32), np.zeros(64, np.int32)
+    record = kernel.launch(
+        16, 64, x, state, runs=1, counts=True, cooperative=entry == "grid_barrier"
+    )
+    assert record.counts.machine_code is machine_code
+    assert why in record.no_time
+    assert bool(why) == bool(record.no_time) == math.isnan(record.kernel_ms)
