@@ -77,7 +77,7 @@ def _reason(program: dict[str, Any]) -> str:
     if program["outcome"] == "time":
         return ""
     said = [line.strip() for line in program.get("why", "").splitlines() if line.strip()]
-    said = [line for line in said if "returns modelled times" not in line]
+    said = [line for line in said if "cudaEventElapsedTime()" not in line]
     own = [line.removeprefix("coalesce: ") for line in said if line.startswith("coalesce: ")]
     line = (own or said or [""])[0 if own else -1]
     words = [word.rsplit("/", 1)[-1] if word.startswith("/") else word for word in line.split()]

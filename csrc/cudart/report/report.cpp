@@ -93,6 +93,12 @@ std::pair<std::string, uint64_t> object_of(const void* address) {
     return {file, reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(info.dli_fbase)};
 }
 
+std::string Report::untimed() const {
+    for (const std::string& key : order_)
+        if (!kernels_.at(key).no_time.empty()) return kernels_.at(key).name;
+    return "";
+}
+
 KernelTotal& Report::kernel(const Function& function) {
     const std::string key = key_of(function);
     const auto [known, added] = kernels_.try_emplace(key);

@@ -71,6 +71,7 @@ def _kernels(report: dict[str, Any], width: int = console.MOST) -> str:
     time = f"modelled time ({report['gpu']})"
     heads = ("kernel", "launches", "blocks", "sectors/load", "sectors/store", time)
     table = tables.table(heads, rows, right=heads[1:], wrap=("kernel", time))
+    notes = [textwrap.fill(note, width, subsequent_indent="  ") for note in notes]
     return "\n".join([console.render(table, width), *notes])
 
 

@@ -248,6 +248,33 @@ def test_streams_events_and_callbacks(program: Program) -> None:
 
 @pytest.mark.program(
     """
+    int *lock; OK(cudaMalloc(&lock, 4)); OK(cudaMemset(lock, 0, 4));
+    cudaEvent_t begin, end; float ms; OK(cudaEventCreate(&begin)); OK(cudaEventCreate(&end));
+    OK(cudaEventRecord(begin)); take<<<8, 32>>>(lock); OK(cudaEventRecord(end));
+    OK(cudaEventSynchronize(end)); OK(cudaEventElapsedTime(&ms, begin, end));
+    printf("%g\\n", ms);
+    """,
+    """__global__ void take(int *lock) {
+        if (threadIdx.x) return;
+        while (atomicCAS(lock, 0, 1)) {}
+        __threadfence();
+        atomicExch(lock, 0);
+    }""",
+)
+def test_a_program_that_measures_a_time_that_is_not_modelled(program: Program) -> None:
+    done = program.run(environment={"COLUMNS": "80"})
+    assert done.stdout.split() == ["0"]
+    assert "cudaEventElapsedTime() counts launches of take as 0 ms" in done.stderr
+    assert "take: no time is modelled, because threads repeat" in done.stderr
+    assert all(len(line) < 81 for line in done.stderr.partition("kernel  ")[2].splitlines())
+    checked = program.run("--check")
+    assert checked.stdout.split() == ["0"]
+    assert "returns 0, because a check models no times" in checked.stderr
+    assert "modelled times" not in checked.stderr
+
+
+@pytest.mark.program(
+    """
     int *x, h = 0, by = 5; cudaStream_t s; cudaGraph_t g, built; cudaGraphExec_t e;
     OK(cudaMalloc(&x, 4)); OK(cudaMemset(x, 0, 4)); OK(cudaStreamCreate(&s));
     OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
