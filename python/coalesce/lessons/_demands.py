@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from coalesce.common.words import plural
 from coalesce.lessons._exercises import Demand, Run
 from coalesce.profiling import Profile
 from coalesce.profiling.hardware.metrics import SOMETIMES
@@ -78,10 +79,13 @@ def _require_few(kind: Kind, quantity: Quantity, most: float, least: str, run: R
 
 def _reasons(accesses: list[Access], quantity: Quantity, once: int) -> list[str]:
     """Return the lines of a message: where the accesses are, and why there are too many of them."""
-    lines = [
-        f"  {a.place}: {a.name}, {a.requests:,} requests, {a.per_request:.3g} sectors per request"
-        for a in accesses
-    ]
+    lines = []
+    for a in accesses:
+        noun = "sector" if f"{a.per_request:.3g}" == "1" else "sectors"
+        lines.append(
+            f"  {a.place}: {a.name}, {plural(a.requests, 'request')}, {a.per_request:.3g} {noun} "
+            "per request"
+        )
     lanes = sum(a.bytes / a.width for a in accesses) / sum(a.requests for a in accesses)
     if lanes < 16:
         verb = "is" if lanes == 1 else "are"
