@@ -5,10 +5,13 @@ import inspect
 import pkgutil
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import coalesce
 
@@ -81,10 +84,16 @@ def _classes() -> dict[str, list[type]]:
         if module.name.rpartition(".")[2].startswith(("_core", "lib", "__main__")):
             continue
         try:
-            names = vars(importlib.import_module(module.name))
+            with warnings.catch_warnings():  # Numba may warn about NumPy
+                warnings.simplefilter("ignore")
+                names = vars(importlib.import_module(module.name))
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] in ("numba_cuda", "numba", "triton"):
                 continue  # coalesce.numba and coalesce.triton need these packages
+            raise
+        except AttributeError as error:
+            if error.obj is np:
+                continue  # the installed Numba does not fit the installed NumPy
             raise
         for name, value in names.items():
             if inspect.isclass(value) and value.__module__ == module.name:

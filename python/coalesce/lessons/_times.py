@@ -182,7 +182,7 @@ def times(
     True
     """
     require.choice("operation", operation, (*catalogue.operations(), "lesson"))
-    n = require.whole("n", n, 1)
+    n = require.whole("n", n, 1, 2**30)  # the bytes of n x n elements fit into 63 bits
     wanted = [_variant(one) for one in require.one_or_several("variants", variants)]
     if not wanted:
         raise ValueError("`variants` is empty; pass the name of at least one variant")

@@ -1,5 +1,6 @@
 """How arguments are checked and packed: signatures, scalars, arrays. Runs nothing."""
 
+import contextlib
 import itertools
 import struct
 import types
@@ -249,6 +250,9 @@ def test_structures() -> None:
 
 
 def test_a_copy_that_does_not_fit_in_the_memory_names_the_array() -> None:
+    with contextlib.suppress(MemoryError):
+        np.empty(2**42, np.int8)
+        pytest.skip("this machine grants memory that it does not have")
     one = np.ones(1, np.float32)
     with pytest.raises(MemoryError, match=r"`x` .* has shape .* copy of 4,398,046,511,104 bytes"):
         pack(pointer("x", "f4", const=True), np.broadcast_to(one, 2**40))

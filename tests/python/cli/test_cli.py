@@ -42,7 +42,8 @@ ODD = "\x1b[31m\x9b1m\u202e\u2066\x07"  # characters that change what a terminal
     [
         *(["run", f"none{ODD}.cu"], ["exec", f"none{ODD}"], ["bench", f"mat{ODD}"], [f"--{ODD}"]),
         *(["run", "a.cu", f"--{ODD}"], ["run", "a.cu", "k", "--grid", f"1{ODD}"], [ODD]),
-        ["run", "a.cu", "k", "--grid", "1", "--block", "1", "0"],
+        # A GPU whose assert failed could not be used any more by the tests that follow.
+        ["run", "a.cu", "k", "--grid", "1", "--block", "1", "0", "--device", "sim"],
     ],
 )
 def test_messages_change_no_other_text(capsys, tmp_path, monkeypatch, words):
@@ -57,8 +58,8 @@ def test_messages_change_no_other_text(capsys, tmp_path, monkeypatch, words):
 
 
 def test_demo_checks_every_variant(capsys, device):
-    status, out, _ = run(capsys, "demo", "--size", "40", "--device", device)
-    assert status == 0
+    status, out, err = run(capsys, "demo", "--size", "40", "--device", device)
+    assert status == 0, err
     lines = out.splitlines()
     assert max(map(len, lines)) <= 100
     skipped = device == "sim"  # the simulator skips some variants for Hopper
@@ -108,8 +109,8 @@ def test_demo_fits_a_terminal_of_80_columns():
 
 def test_demo_accepts_variants_and_a_dtype(capsys, device):
     options = ("--variant", "naive", "--variant", "tiled", "--dtype", "float64")
-    status, out, _ = run(capsys, "demo", "--size", "33", "--device", device, *options)
-    assert status == 0
+    status, out, err = run(capsys, "demo", "--size", "33", "--device", device, *options)
+    assert status == 0, err
     assert "float64" in out
     assert "coalesced" not in out
 
@@ -150,8 +151,8 @@ def test_run_a_file(capsys, tmp_path, device):
     file = tmp_path / "scale.cu"
     file.write_text(SCALE)
     launch = ("--grid", "1", "--block", "32", "--device", device)
-    status, out, _ = run(capsys, "run", str(file), "scale", "arange:5", "3", "5", *launch)
-    assert status == 0
+    status, out, err = run(capsys, "run", str(file), "scale", "arange:5", "3", "5", *launch)
+    assert status == 0, err
     assert "[ 0.  3.  6.  9. 12.]" in out
     assert ("sectors per request" if device == "sim" else "measured") in out
 
@@ -500,7 +501,8 @@ def test_the_suggested_arguments_are_accepted(capsys, tmp_path, parameters, word
     assert status == 1
     assert err.strip().endswith(f"such as {words}" if words else "after the name of the file")
     if words:
-        assert run(capsys, "run", *launch, *words.split())[0] == 0
+        status, _, err = run(capsys, "run", *launch, *words.split())
+        assert status == 0, err
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def test_a_plugin_may_warn_while_pytest_starts(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "warning_plugin", MARKUP],
         cwd=MARKUP.parents[3],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
         capture_output=True,
         text=True,
         check=False,

@@ -195,11 +195,10 @@ class TestLadder:
         assert untiled == 20 * tiled
 
     def test_transparent_plots_get_no_plate_in_notebooks(self):
-        from matplotlib_inline.backend_inline import _fetch_figure_metadata
-
+        inline = pytest.importorskip("matplotlib_inline.backend_inline")
         ax = plots.bars({"a": 1, "b": 2}, label="x", theme="transparent")
         ax.figure.canvas.draw()
-        assert _fetch_figure_metadata(ax.figure) is None
+        assert inline._fetch_figure_metadata(ax.figure) is None
 
     @pytest.mark.parametrize(
         ("variants", "of", "error", "message"),
