@@ -6,7 +6,8 @@
 // its rounding errors (Kahan's method): the result is as accurate as a pairwise sum, for at most
 // one more instruction per element. The order is fixed, so every run gives the same bits.
 //
-// If rows do not begin at multiples of 16 bytes, single elements are loaded, 16 in flight.
+// A row may begin and end between two multiples of 16 bytes: up to 3 elements at each end are
+// loaded one by one. If the columns are not neighbours, all elements are, 64 bytes in flight.
 
 #ifndef REAL
 #define REAL float
@@ -23,10 +24,6 @@
 #define WIDTH (16 / int(sizeof(REAL)))  // elements in 16 bytes
 #define LOADS 4
 
-struct alignas(16) Vector {
-    REAL v[WIDTH];
-};
-
 // A sum, and the error that rounding has added to it.
 struct Running {
     REAL sum = 0, lost = 0;
@@ -41,11 +38,31 @@ struct Running {
 template <int COUNT>
 __device__ REAL sum_in_pairs(REAL* x) {
 #pragma unroll
-    for (int half = COUNT / 2; half > 0; half /= 2) {
-#pragma unroll
-        for (int i = 0; i < half; ++i) x[i] += x[i + half];
-    }
+    for (int i = 0; i < COUNT / 2; ++i) x[i] += x[i + COUNT / 2];
+    if constexpr (COUNT > 2) sum_in_pairs<COUNT / 2>(x);
     return x[0];
+}
+
+// Adds every `width`-th of `left` pieces of LENGTH neighbouring elements. `step` is the distance
+// from one of these pieces to the next, in pieces. 64 bytes are in flight.
+template <int LENGTH>
+__device__ void add_pieces(Running& running, const REAL* x, int left, int width, long long step) {
+    struct alignas(LENGTH * sizeof(REAL)) Piece {
+        REAL v[LENGTH];
+    };
+    constexpr int count = LOADS * WIDTH / LENGTH;
+    const Piece* from = reinterpret_cast<const Piece*>(x);
+    for (; left > 0; left -= count * width, from += count * step) {
+        Piece pieces[count] = {};
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            if (i * width < left) pieces[i] = from[i * step];
+        }
+        REAL parts[LOADS * WIDTH];
+#pragma unroll
+        for (int i = 0; i < LOADS * WIDTH; ++i) parts[i] = pieces[i / LENGTH].v[i % LENGTH];
+        running.add(sum_in_pairs<LOADS * WIDTH>(parts));
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) vectorized(
@@ -58,29 +75,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) vectorized(
     const REAL* own = x + size_t(inside ? row : 0) * ROW_STRIDE;
 
     Running running;
-    if (cols % WIDTH == 0 && ROW_STRIDE % WIDTH == 0 && COL_STRIDE == 1 && size_t(x) % 16 == 0) {
-        for (int col = WIDTH * t; inside && col < cols; col += LOADS * WIDTH * width) {
-            Vector values[LOADS] = {};
-#pragma unroll
-            for (int i = 0; i < LOADS; ++i) {
-                const int at = col + i * WIDTH * width;
-                if (at < cols) values[i] = *reinterpret_cast<const Vector*>(own + at);
-            }
-            REAL parts[LOADS * WIDTH];
-#pragma unroll
-            for (int i = 0; i < LOADS * WIDTH; ++i) parts[i] = values[i / WIDTH].v[i % WIDTH];
-            running.add(sum_in_pairs<LOADS * WIDTH>(parts));
-        }
+    if (COL_STRIDE == 1) {
+        const int head = min(cols, int((16 - size_t(own) % 16) / sizeof(REAL)) % WIDTH);
+        const int vectors = (cols - head) / WIDTH, rest = (cols - head) % WIDTH;
+        REAL single = 0;
+        if (inside && t < head + rest) single = own[t < head ? t : t + WIDTH * vectors];
+        const int left = inside ? vectors - t : 0;
+        add_pieces<WIDTH>(running, own + head + WIDTH * t, left, width, width);
+        running.add(single);
     } else {
-        constexpr int count = LOADS * WIDTH;
-        for (int col = t; inside && col < cols; col += count * width) {
-            REAL values[count] = {};
-#pragma unroll
-            for (int i = 0; i < count; ++i) {
-                if (col + i * width < cols) values[i] = own[(col + i * width) * COL_STRIDE];
-            }
-            running.add(sum_in_pairs<count>(values));
-        }
+        const int left = inside ? cols - t : 0;
+        add_pieces<1>(running, own + t * COL_STRIDE, left, width, width * COL_STRIDE);
     }
 
     REAL sum = running.sum;

@@ -6,7 +6,8 @@
 // matrix with one row per slice, and a second launch of the same kernel adds these rows up. There
 // are no atomics: the order of additions is fixed, and every run gives the same bits.
 //
-// If rows do not begin at multiples of 16 bytes, each lane's four columns are loaded one by one.
+// If rows do not begin at multiples of 16 bytes, single elements are loaded. Then the columns of a
+// lane are 32 columns apart, so that the lanes of a warp still read neighbouring elements.
 
 #ifndef REAL
 #define REAL float
@@ -32,11 +33,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) vectorized(
     long long col_stride) {
     __shared__ Vector partial[WARPS][32];
     const int lane = threadIdx.x, warp = threadIdx.y;
-    const int col = (blockIdx.x * 32 + lane) * WIDTH;
     const int slice = (rows + gridDim.y - 1) / gridDim.y;
     const int begin = min(rows, int(blockIdx.y) * slice), end = min(rows, begin + slice);
     const bool aligned =
         cols % WIDTH == 0 && ROW_STRIDE % WIDTH == 0 && COL_STRIDE == 1 && size_t(x) % 16 == 0;
+    // The first column of the lane, and the distance to its next one.
+    const int col = blockIdx.x * 32 * WIDTH + lane * (aligned ? WIDTH : 1);
+    const int next = aligned ? 1 : 32;
 
     Vector sum = {};
     for (int row = begin + warp * ROWS; row < end && col < cols; row += WARPS * ROWS) {
@@ -50,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) vectorized(
             } else {
 #pragma unroll
                 for (int v = 0; v < WIDTH; ++v) {
-                    if (col + v < cols) values[i].v[v] = from[v * COL_STRIDE];
+                    if (col + v * next < cols) values[i].v[v] = from[v * next * COL_STRIDE];
                 }
             }
         }
@@ -72,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) vectorized(
     for (int v = 0; v < WIDTH; ++v) {
         REAL total = 0;
         for (int w = 0; w < WARPS; ++w) total += partial[w][lane].v[v];
-        if (col + v < cols) sums[size_t(blockIdx.y) * cols + col + v] = total;
+        const int at = col + v * next;
+        if (at < cols) sums[size_t(blockIdx.y) * cols + at] = total;
     }
 }

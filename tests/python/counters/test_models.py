@@ -37,12 +37,6 @@ QUICK = [
 ]
 
 
-# For this pair of variants, the model is wrong about which one is faster. The modelled time of
-# `vectorized` is 8 % too short, and that of `warp_per_row` 5 % too long.
-OUT_OF_ORDER = [
-    ("row_sums/warp_per_row 512x512 float32", "row_sums/vectorized 512x512 float32"),
-]
-
 # In these products a thread computes many elements. There are few warps, so latency matters.
 IN_REGISTERS = (
     *("blocktiled_1d", "blocktiled_2d", "vectorized", "warptiled", "pipelined"),
@@ -164,7 +158,7 @@ def test_the_order_of_variants(launches):
     ]
     assert len(compared) > 80
     wrong = [(a[0], b[0]) for a, b in compared if (a[1] - b[1]) * (a[2] - b[2]) <= 0]
-    assert wrong == OUT_OF_ORDER
+    assert wrong == []
 
 
 def time_on_recorded_counts(launch):
