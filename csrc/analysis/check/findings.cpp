@@ -5,45 +5,12 @@
 namespace coalesce::analysis {
 
 const char* name_of(FindingKind kind) {
-    switch (kind) {
-        case FindingKind::out_of_bounds:
-            return "out_of_bounds";
-        case FindingKind::misaligned:
-            return "misaligned";
-        case FindingKind::read_only:
-            return "read_only";
-        case FindingKind::use_after_free:
-            return "use_after_free";
-        case FindingKind::uninitialized:
-            return "uninitialized";
-        case FindingKind::race:
-            return "race";
-        case FindingKind::same_value:
-            return "same_value";
-        case FindingKind::lockstep:
-            return "lockstep";
-        case FindingKind::fence:
-            return "fence";
-        case FindingKind::barrier:
-            return "barrier";
-        case FindingKind::warp_mask:
-            return "warp_mask";
-        case FindingKind::alias:
-            return "alias";
-        case FindingKind::stale_read:
-            return "stale_read";
-        case FindingKind::heap:
-            return "heap";
-        case FindingKind::coverage:
-            return "coverage";
-        case FindingKind::rounding:
-            return "rounding";
-        case FindingKind::outside_view:
-            return "outside_view";
-        case FindingKind::stopped:
-            return "stopped";
-    }
-    return "";
+    static constexpr const char* names[] = {
+#define COALESCE_FINDING(kind) #kind,
+#include "analysis/check/finding_kinds.inc"
+#undef COALESCE_FINDING
+    };
+    return names[size_t(kind)];
 }
 
 const char* name_of(Severity severity) {

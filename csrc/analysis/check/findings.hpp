@@ -19,24 +19,9 @@
 namespace coalesce::analysis {
 
 enum class FindingKind : uint8_t {
-    out_of_bounds,
-    misaligned,
-    read_only,
-    use_after_free,
-    uninitialized,
-    race,
-    same_value,    // a race in which two threads write the same value
-    lockstep,      // correct only if the lanes of a warp run in lockstep
-    fence,         // a thread took a lock with compare-and-swap, but executed no fence after it
-    barrier,       // a barrier reached by only some threads, or in divergent code
-    warp_mask,     // wrong lane mask of a shuffle, vote or match
-    heap,          // wrong use of free(), or malloc() memory without any pointer to it
-    alias,         // two names for the same memory that must not be, or are not, two arrays
-    stale_read,    // a read through the read-only path of data that the kernel writes
-    coverage,      // memory that the launch does not write, or values that it does not use
-    rounding,      // a sum whose last digits depend on the order of atomic additions
-    outside_view,  // a valid access outside the views of an array that the caller passed
-    stopped,       // the kernel was stopped by a trap, an assertion or a limit
+#define COALESCE_FINDING(kind) kind,
+#include "analysis/check/finding_kinds.inc"
+#undef COALESCE_FINDING
 };
 [[nodiscard]] const char* name_of(FindingKind kind);
 
