@@ -37,8 +37,7 @@ def enable() -> None:
         return
     if importlib.util.find_spec("llvmlite") is None:
         raise LaunchError(
-            f"COALESCE_JIT={wanted} needs llvmlite: pip install 'coalesce[jit]', or unset "
-            "COALESCE_JIT"
+            f"COALESCE_JIT={wanted} needs llvmlite: pip install llvmlite, or unset COALESCE_JIT"
         )
     if wanted == "always":
         sim.set_kernel_compiler(compile_now, 0)
