@@ -178,10 +178,11 @@ class Findings(Sequence[Finding]):
     left_out : int
         The number of findings that are not in the list. The list has at most 100 findings.
     notes : tuple of Finding
-        What is valid, but may not be what you meant. There are two kinds of notes. First: you
+        What is valid, but may not be what you meant. There are three kinds of notes. First: you
         passed a view such as ``x[r:]``, and the kernel accessed other elements of `x`. If you want
         an error for these accesses, pass ``coalesce.pointer(x[r:], 0)``. Second: the launch writes
-        only a part of an array, or does not use values that it has written to shared memory.
+        only a part of an array, or does not use values that it has written to shared memory. Third:
+        the last digits of a sum depend on the order of atomic additions.
 
     Examples
     --------

@@ -63,7 +63,7 @@ Reach reach(GeometryFunction geometry, const Launch& l, const Shape& s) {
     if (geometry == warps_or_blocks_over_rows) return {l.block.y == 8 ? x * 8 : x, UINT64_MAX};
     if (geometry == slices_of_columns)  // a block processes the rows of its slice one after another
         return {UINT64_MAX, x * 32 * (16 / s.item_size)};
-    ADD_FAILURE() << "a geometry without a promise";
+    ADD_FAILURE() << "add the geometry to reach()";
     return {0, 0};
 }
 

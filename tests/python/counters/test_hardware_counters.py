@@ -79,7 +79,11 @@ def names_of_metrics(data: Path) -> list[str]:
 
 def recorded(name: str, case: str) -> Mapping[str, float]:
     """Return the metrics of a case."""
-    metrics: Mapping[str, float] = recording(name)["launches"][case]["metrics"]
+    launches = recording(name)["launches"]
+    assert case in launches, (
+        f"on a GPU, run tools/record_counters.py {name} --only {case.split()[0]}"
+    )
+    metrics: Mapping[str, float] = launches[case]["metrics"]
     return metrics
 
 

@@ -48,6 +48,25 @@ def test_paths_in_comments_exist() -> None:
     assert not absent
 
 
+def test_files_and_folders_on_pages_exist() -> None:
+    """A page may leave out the first folders of a path, as in sim/decode/decode.cpp."""
+    code = ("csrc", "python", "tests", "tools", "docs", "benchmarks", "notebooks")
+    files = {f"/{f.relative_to(ROOT)}" for folder in code for f in (ROOT / folder).rglob("*.*")}
+    end = r"\.(?:[ch]pp|inc|cuh?|py)\b"
+    path = re.compile(rf"(?<![\w/.<>-])(?:\w+/)+\w+{end}|(?<=`)\w+\.(?:[ch]pp|inc)(?=`)")
+    folder = re.compile(r"(?<![\w/.-])csrc(?:/\w+)+(?![\w/.*<\[])")
+    absent = set()
+    for name in ("architecture", "compiled_kernels", "adding_an_instruction", "releasing"):
+        page = ROOT / "docs" / f"{name}.md"
+        text = page.read_text(encoding="utf-8")
+        named = set(path.findall(text))
+        absent |= {
+            f"{page.name}: {n}" for n in named if not any(f.endswith(f"/{n}") for f in files)
+        }
+        absent |= {f"{page.name}: {n}" for n in folder.findall(text) if not (ROOT / n).is_dir()}
+    assert not absent
+
+
 def test_every_picture_is_shown_somewhere() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES if page.suffix == ".md")
     for picture in sorted((ROOT / "docs" / "pictures").glob("*.svg")):
