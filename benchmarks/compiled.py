@@ -1,10 +1,11 @@
 """How much compiled kernels shorten plain runs on the simulator. Needs llvmlite.
 
-    python benchmarks/compiled.py [--n 512] [--repeats 5]
+    taskset -c 0 python benchmarks/compiled.py [--rounds 5]
 
-Times each kernel of the catalogue without and with compiled code. A time is the CPU time of all
-threads for a call, the best of the repeats. The two calls take turns. The last column says how much
-CPU time the compilation took. It is not part of the other times.
+Times eleven kernels of compiled.cu and three matrix products of the catalogue without and with
+compiled code. A time is the CPU time of a call, the median of the rounds. The two ways take turns.
+The last columns say how much CPU time the compilation took, which is not part of the other times,
+and whether both ways left the same bits. This takes about two minutes.
 """
 
 from __future__ import annotations
@@ -13,75 +14,117 @@ import argparse
 import functools
 import os
 import platform
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from profiling import OPERATIONS, best
 from rich.console import Console
 from rich.table import Table
 from simulator import processor
 
 import coalesce
 from coalesce import _core
-from coalesce.catalogue import table
 from coalesce.launch import compiled_kernels
 
+# Calls the kernel of a case with copies of its arrays.
+Call = Callable[..., Any]
 
-def with_compiler(compiler: Any, call: Callable[[], Any]) -> None:
-    """Call the function, with kernels compiled by `compiler`, or interpreted if it is None."""
+
+class Compiler:
+    """Compiles kernels, and adds up the CPU time that this takes."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, code: _core.sim.KernelCode) -> None:
+        before = time.process_time()
+        compiled_kernels.compile_now(code)
+        self.seconds += time.process_time() - before
+
+
+def users() -> Iterator[tuple[str, Call, Sequence[Any]]]:
+    """Yield the name of each kernel of compiled.cu, its launch, and its arguments."""
+    random = np.random.default_rng(0)
+    a, b = random.random((2, 512, 512), np.float32)
+    image = random.random((2048, 2048), np.float32)
+    bodies = random.random((4096, 4), np.float32)
+    numbers = random.integers(0, 1 << 30, 1 << 20, np.int32)
+    starts = np.cumsum([0, *random.integers(4, 28, 100_000)], dtype=np.int32)
+    columns = random.integers(0, 100_000, starts[-1], np.int32)
+    values = random.random(starts[-1], np.float32)
+    bytes_, words = random.integers(0, 256, 1 << 22, np.uint8), numbers.astype(np.uint64)
+    x, n = random.random(1 << 23, np.float32), np.int32
+    cases: dict[str, tuple[Any, Any, Sequence[Any]]] = {
+        "naive": ((16, 16), (32, 32), (a, b, a, n(512))),
+        "tiled": ((16, 16), (32, 32), (a, b, a, n(512))),
+        "sum": (256, 256, (x, np.zeros(256, np.float32), n(x.size))),
+        "histogram": (256, 256, (bytes_, np.zeros(256, np.uint32), n(bytes_.size))),
+        "stencil": ((64, 256), (32, 8), (image, image, n(2048))),
+        "nbody": (16, 256, (bodies, bodies, n(4096))),
+        "mandelbrot": ((32, 128), (32, 8), (np.zeros((1024, 1024), np.int32), n(1024))),
+        "scan": (numbers.size // 256, 256, (numbers, numbers)),
+        "bitonic": (numbers.size // 512, 256, (numbers,)),
+        "spmv": (391, 256, (starts, columns, values, a.ravel(), values[:100_000], n(100_000))),
+        "hash": (words.size // 256, 256, (words, words)),
+    }
+    source = Path(__file__).with_suffix(".cu").read_text()
+    for name, (grid, block, arguments) in cases.items():
+        yield name, coalesce.Kernel(source, name, device="sim")[grid, block], arguments
+
+
+def products() -> Iterator[tuple[str, Call, Sequence[Any]]]:
+    """Yield the name of each product of the catalogue, its call, and its arguments."""
+    matrices = tuple(np.random.default_rng(0).random((3, 512, 512), np.float32))
+    for variant in ("tiled", "blocktiled_1d", "blocktiled_2d"):
+        call = functools.partial(coalesce.matmul, variant=variant, device="sim")
+        yield f"matmul {variant}", lambda a, b, c, call=call: call(a, b, out=c), matrices
+
+
+def timed(call: Call, arguments: Sequence[Any], compiler: Compiler | None) -> tuple[float, bytes]:
+    """Return the CPU time of a call with copies of the arrays, and the bits that it leaves."""
+    given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     _core.sim.set_kernel_compiler(compiler)
-    call()
-    _core.sim.set_kernel_compiler(None)
+    before = time.process_time()
+    call(*given)
+    seconds = time.process_time() - before
+    return seconds, b"".join(a.tobytes() for a in given if isinstance(a, np.ndarray))
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=512)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    n = options.n
-    rows = Table(title=f"CPU seconds of a call, matmul {n}^3, others {4 * n}^2, float32")
-    for head in ("operation", "variant"):
-        rows.add_column(head)
-    for head in ("interpreted", "compiled", "ratio", "compilation"):
-        rows.add_column(head, justify="right")
-    random = np.random.default_rng(0)
-    square, large = random.random((2, n, n), np.float32), random.random((4 * n, 4 * n), np.float32)
+    table = Table(title="CPU seconds of a call")
+    table.add_column("kernel")
+    for head in ("interpreted", "compiled", "ratio", "compilation", "same bits"):
+        table.add_column(head, justify="right")
     ratios = []
-    for operation in OPERATIONS:
-        arrays = tuple(square) if operation == "matmul" else (large,)
-        for variant in (v.name for v in coalesce.variants(operation) if not v.hopper):
-            run = functools.partial(
-                table.operation(operation).run, arrays, {"variant": variant}, device="sim"
-            )
-            run()
-            before = time.process_time()
-            for _ in range(2):  # the code for inactive lanes is compiled when it is first missing
-                with_compiler(compiled_kernels.compile_now, run)
-            took = time.process_time() - before
-            plain, compiled = best(
-                [
-                    functools.partial(with_compiler, None, run),
-                    functools.partial(with_compiler, compiled_kernels.compile_now, run),
-                ],
-                options.repeats,
-            )
-            ratios.append(plain / compiled)
-            rows.add_row(
-                operation,
-                variant,
-                *(f"{x:.4f}" for x in (plain, compiled)),
-                f"{ratios[-1]:.2f}",
-                f"{max(0.0, took - 2 * compiled):.2f}",
-            )
+    for name, call, arguments in (*users(), *products()):
+        compiler = Compiler()
+        _, expected = timed(call, arguments, None)
+        _, bits = timed(call, arguments, compiler)
+        rounds = [
+            [timed(call, arguments, way)[0] for way in (None, compiler)]
+            for _ in range(options.rounds)
+        ]
+        plain, compiled = (statistics.median(times) for times in zip(*rounds, strict=True))
+        ratios.append(plain / compiled)
+        table.add_row(
+            name,
+            *(f"{x:.4f}" for x in (plain, compiled)),
+            f"{ratios[-1]:.2f}",
+            f"{compiler.seconds:.2f}",
+            "yes" if bits == expected else "NO",
+        )
     console = Console()
     cores = len(os.sched_getaffinity(0))
     console.print(f"{processor()} ({cores} usable), Python {platform.python_version()}")
-    console.print(rows)
-    console.print(f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
+    console.print(table)
+    console.print(f"geometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
 
 
 if __name__ == "__main__":

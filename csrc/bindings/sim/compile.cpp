@@ -56,7 +56,7 @@ std::optional<std::pair<std::string, std::string>> KernelCode::next() {
         kernel_.part_entries = std::move(code_.part_entries);
     }
     if (code_.whole.empty()) {
-        fail("it has operations that cannot be translated");
+        fail(code_.why_not);
         return {};
     }
     if (!kernel_.whole) return std::pair("whole", code_.whole);

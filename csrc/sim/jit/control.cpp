@@ -6,6 +6,15 @@
 
 namespace coalesce::sim::jit {
 
+namespace {
+
+// LLVM needs about 3 seconds for a function with so many characters. Compiled code stores all
+// registers wherever it may be left, so the code of a long kernel without loops would be much
+// longer.
+constexpr size_t most_text = 2'000'000;
+
+}  // namespace
+
 // ---------------------------------------------------------------------------- leaving
 
 void Translator::store_registers(const Slots& live) {
@@ -93,7 +102,11 @@ void Translator::learn(BasicBlock& b, uint32_t slot, const Known& k) {
     }
     if (both == known) return;
     known = both;
-    learned_ = true;
+    b.stale = true;
+}
+
+void Translator::reach(BasicBlock& b) {
+    if (!std::exchange(b.reached, true)) b.stale = true;
 }
 
 void Translator::edge(uint32_t to, bool falls_through) {
@@ -108,7 +121,7 @@ void Translator::edge(uint32_t to, bool falls_through) {
             const bool same = !changed_.contains(slot) && block_->known[slot].same_form(known);
             if (!same) store_variable(slot, known, read_slot(slot));
         }
-        learned_ = learned_ || !std::exchange(target.reached, true);
+        reach(target);
     } else {
         // All registers are stored, because another path may run next.
         store_registers({});
@@ -232,6 +245,8 @@ void Translator::emit_block(BasicBlock& b, bool dry) {
         next_id_ = 0;
         if (!whole_) mask_ = e_("load i32, ptr %mask");
         for (uint32_t i = b.first; i < b.last; ++i) {
+            too_long_ = too_long_ || cold_.size() > most_text;
+            if (too_long_) return;
             if (i + 1 == b.last && emit_control(i)) return;
             emit_op(i);
         }
@@ -306,47 +321,46 @@ void Translator::find_known() {
     const auto assume = [&](BasicBlock& b) {
         for (const uint32_t slot : b.in)
             learn(b, slot, whole_ ? Known{Form::lanes, 0, false, true} : in_part(slot));
-        b.reached = true;
+        reach(b);
     };
-    for (BasicBlock& b : blocks_) b.known.clear(), b.reached = false;
+    for (BasicBlock& b : blocks_) b.known.clear(), b.reached = b.stale = false;
     if (!whole_) {
         for (BasicBlock& b : blocks_) assume(b);
         return;
     }
-    std::string nothing;
     assume(blocks_[0]);
-    do {
-        learned_ = false;
+    const auto next = [&]() -> BasicBlock* {
+        for (BasicBlock& b : blocks_)
+            if (b.reached && b.stale) return &b;
         for (BasicBlock& b : blocks_) {
-            if (!b.reached) continue;
-            e_.text = &nothing;
-            nothing.clear();
-            cold_.clear();
-            emit_block(b, true);
-            // Control ops that the interpreter executes go on in the next block.
-            const Op& op = program_.ops[b.last - 1];
-            const bool spins = op.control == Control::branch && op.get<Branch>().spins;
-            if (!spins && (op.control == Control::none || op.control == Control::branch ||
-                           op.control == Control::join))
-                continue;
-            for (const uint32_t n : b.next) {
-                for (const uint32_t slot : blocks_[n].in) {
-                    Known k = known_now(slot);
-                    for (int d = 0; d < 2; ++d)
-                        if (!spins && op.operand[d] == slot << 1) k = {Form::lanes};
-                    k.raw = false;
-                    k.clean = true;
-                    learn(blocks_[n], slot, k);
-                }
-                learned_ = learned_ || !std::exchange(blocks_[n].reached, true);
-            }
-        }
-        for (BasicBlock& b : blocks_) {
-            if (learned_ || !b.whole_entry || b.reached) continue;
+            if (!b.whole_entry || b.reached) continue;
             assume(b);
-            learned_ = true;
+            return &b;
         }
-    } while (learned_);
+        return nullptr;
+    };
+    while (BasicBlock* const b = next()) {
+        b->stale = false;
+        emit_block(*b, true);
+        if (too_long_) return;
+        // Control ops that the interpreter executes go on in the next block.
+        const Op& op = program_.ops[b->last - 1];
+        const bool spins = op.control == Control::branch && op.get<Branch>().spins;
+        if (!spins && (op.control == Control::none || op.control == Control::branch ||
+                       op.control == Control::join))
+            continue;
+        for (const uint32_t n : b->next) {
+            for (const uint32_t slot : blocks_[n].in) {
+                Known k = known_now(slot);
+                for (int d = 0; d < 2; ++d)
+                    if (!spins && op.operand[d] == slot << 1) k = {Form::lanes};
+                k.raw = false;
+                k.clean = true;
+                learn(blocks_[n], slot, k);
+            }
+            reach(blocks_[n]);
+        }
+    }
 }
 
 // Returns the start of the function, which allocates the variables and jumps to a block.
@@ -423,7 +437,9 @@ void Translator::emit_function(bool whole, std::string& out) {
         if (whole_ && b.whole_entry) emit_entry(b, false);
         if (whole_ && b.after_barrier) emit_entry(b, true);
         if (b.reached) emit_block(b, false);
+        if (too_long_) return;
     }
+    if (body_.size() > most_text) return;
     out = function_head() + body_ + cold_ + "}\n";
     // LLVM 22 has another form of these functions. It converts this one, if it is declared.
     for (const int bits : {8, 16, 32, 64}) {

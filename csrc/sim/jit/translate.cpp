@@ -192,15 +192,18 @@ const BasicBlock* Translator::skipped_block(uint32_t branch) const {
 }
 
 Translation Translator::translate() {
-    constexpr uint32_t most_ops = 4096;  // LLVM would need many seconds for more
+    constexpr uint32_t most_ops = 4096;
+    const char* const too_long = "it is too long";
     Translation t;
     const std::vector<Op>& ops = program_.ops;
     end_ = uint32_t(ops.size());
     for (size_t f = 1; f < program_.functions.size(); ++f)
         end_ = std::min(end_, program_.functions[f].entry);
-    if (program_.machine || program_.allocates || program_.functions[0].entry != 0 ||
-        end_ > most_ops)
+    if (program_.machine || program_.allocates || program_.functions[0].entry != 0) return t;
+    if (end_ > most_ops) {
+        t.why_not = too_long;
         return t;
+    }
     meaning_of_.resize(end_);
     for (uint32_t i = 0; i < end_; ++i) meaning_of_[i] = find_meaning(ops[i]);
     for (uint32_t i = 0; i < end_; ++i) {
@@ -241,7 +244,10 @@ Translation Translator::translate() {
         t.part_entries[b.first] = 1;
     }
     emit_function(true, t.whole);
-    emit_function(false, t.part);
+    if (t.whole.empty())
+        t.why_not = too_long;
+    else
+        emit_function(false, t.part);
     return t;
 }
 

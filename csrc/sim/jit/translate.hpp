@@ -39,9 +39,10 @@ struct Translation {
     // For each op: whether the function can be entered there.
     std::vector<uint8_t> whole_entries, part_entries;
     uint32_t translated = 0, called = 0;  // the ops with a translation, and the others
+    const char* why_not = "it has operations that cannot be translated";  // if `whole` is empty
 };
 
-// Returns an empty translation if the kernel cannot be translated.
+// Returns a translation without code if the kernel cannot be translated.
 [[nodiscard]] Translation translate(const Program& program, const Engine& engine,
                                     ThreadShape shape);
 

@@ -56,6 +56,7 @@ struct BasicBlock {
     std::map<uint32_t, Known> known = {};
     // after_barrier: `whole` leaves at a barrier, and is entered here without a test.
     bool whole_entry = false, after_barrier = false, reached = false;
+    bool stale = false;  // `known` or `reached` has changed since the block was translated
 };
 
 // The registers that an op reads and writes.
@@ -151,7 +152,7 @@ class Translator {
     std::string site(uint32_t at, size_t member);
 
     // ---- control.cpp
-    void emit_function(bool whole, std::string& out);
+    void emit_function(bool whole, std::string& out);  // leaves `out` empty if it is too long
     std::string function_head();
     void find_known();
     void emit_block(BasicBlock& b, bool dry);
@@ -175,6 +176,7 @@ class Translator {
     // that have changed in their variables.
     void store_registers(const Slots& live);
     void learn(BasicBlock& b, uint32_t slot, const Known& k);
+    void reach(BasicBlock& b);
 
     const Program& program_;
     const Meanings& meanings_;
@@ -190,7 +192,7 @@ class Translator {
     std::map<uint32_t, Slots> regions_;
 
     // The function that is being emitted:
-    bool whole_ = true, learned_ = false;
+    bool whole_ = true, too_long_ = false;
     Writer e_;
     std::string body_, cold_;
     // The block that is being emitted:

@@ -19,6 +19,10 @@ from coalesce._core import LaunchError, sim
 # time that the compilation takes.
 _SECONDS = 0.25
 
+# The code of a function with more characters is optimized less. Otherwise LLVM would take twice as
+# long.
+_LONG = 500_000
+
 # Held while LLVM works. A process that forks waits for it: LLVM's own locks would stay locked in
 # the child.
 _llvm = threading.Lock()
@@ -84,7 +88,14 @@ def _machine_code(name: str, code: str) -> tuple[int, Any]:
     # Values are vectors already, and the loops of kernels are not worth more code.
     options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if len(code) < _LONG:
+        passes = builder.getModulePassManager()
+    else:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     return int(engine.get_function_address(name)), engine

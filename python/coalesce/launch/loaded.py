@@ -21,6 +21,8 @@ from coalesce.launch.source import module_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from coalesce._core import sim
+
 
 class LoadedKernel:
     """A `__global__` function of a module: its signature, and how it was compiled."""
@@ -244,6 +246,18 @@ class LoadedKernel:
     def log(self) -> str:
         """The compiler's warnings."""
         return self.module.compiled(self._device).log
+
+    @property
+    def compiled(self) -> list[str]:
+        """What has become of the kernel if the simulator compiles kernels (``COALESCE_JIT``).
+
+        A text for each kind of block size with which it was launched, such as "not compiled" or
+        "compiled: 14 operations, and 0 calls of the interpreter".
+        """
+        if self._device.kind == "cuda":
+            return []
+        program: sim.SimulatedModule = self.module.program(self._device)
+        return program.compiled(self.entry)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature} on {self._device.name}>"

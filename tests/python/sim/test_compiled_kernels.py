@@ -158,7 +158,11 @@ extern "C" __global__ void k(const int *x, const float *y, int *a, int *o, int n
 
 @pytest.mark.parametrize("block", [(128,), (16, 8), (100,), (64, 2)], ids=str)
 @pytest.mark.parametrize("seed", range(3))
-def test_random_kernels(outcomes: Outcomes, seed: int, block: tuple[int, ...]) -> None:
+def test_random_kernels(
+    outcomes: Outcomes, seed: int, block: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed == 2:  # as the code of a long function
+        monkeypatch.setattr(compiled_kernels, "_LONG", 0)
     values = np.random.default_rng(seed)
     x = values.integers(-(2**31), 2**31, 1024).astype(np.int32)
     y = values.standard_normal(512).astype(np.float32)
@@ -181,21 +185,36 @@ def test_background(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         kernel = coalesce.Kernel(source, "k", device="sim")
         x = np.zeros(64 * 64, np.int32)
-        program = kernel.module.program(kernel._device)
         kernel[64, 64](x, np.int32(10))
-        assert program.compiled("k") == ["not compiled"]
+        assert kernel.compiled == ["not compiled"]
         expected = None
         for _ in range(200):
             kernel[64, 64](x, np.int32(3000))
             expected = x.copy() if expected is None else expected
             assert np.array_equal(x, expected)
-            if program.compiled("k")[0].startswith("compiled"):
+            if kernel.compiled[0].startswith("compiled"):
                 break
         kernel[64, 64](x, np.int32(3000))
         assert np.array_equal(x, expected)
-        assert program.compiled("k")[0].startswith("compiled")
+        assert kernel.compiled[0].startswith("compiled")
     finally:
         sim.set_kernel_compiler(None)
+
+
+def test_long_kernels_are_interpreted(outcomes: Outcomes) -> None:
+    """LLVM would need minutes for a kernel with many registers and many accesses."""
+    source = """extern "C" __global__ void k(int *x) {
+        int v[64], t = threadIdx.x;
+        for (int j = 0; j < 64; j++) v[j] = x[t + j];
+        #pragma unroll
+        for (int j = 0; j < 600; j++) v[j % 64] ^= x[v[j * 7 % 64] & 63];
+        for (int j = 1; j < 64; j++) v[0] += v[j];
+        x[t + 64] = v[0]; }"""
+    plain, *others = outcomes(source, 1, 32, np.arange(128, dtype=np.int32))
+    assert others == [plain] * 3
+    kernel = coalesce.Kernel(source, "k", device="sim")
+    kernel[1, 32](np.arange(128, dtype=np.int32))
+    assert kernel.compiled == ["not compiled: it is too long"]
 
 
 def test_failures_of_the_compiler() -> None:
@@ -216,7 +235,7 @@ def test_failures_of_the_compiler() -> None:
             kernel[1, 32](x)
         assert (x == 7).all()
         assert len(asked) == 1
-        assert kernel.module.program(kernel._device).compiled("k") == ["not compiled: no reason"]
+        assert kernel.compiled == ["not compiled: no reason"]
     finally:
         sim.set_kernel_compiler(None)
 
@@ -301,7 +320,7 @@ def test_cooperative_launches_are_interpreted() -> None:
         kernel = coalesce.Kernel(source, "k", device="sim")
         x = np.zeros(4 * 32, np.int32)
         kernel.launch(4, 32, x, cooperative=True)
-        assert kernel.module.program(kernel._device).compiled("k") == []
+        assert kernel.compiled == []
     finally:
         sim.set_kernel_compiler(None)
 
