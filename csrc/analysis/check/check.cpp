@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "analysis/check/state.hpp"
 #include "errors.hpp"
@@ -36,6 +37,25 @@ Access access_of(const sim::InstructionInfo& in) {
     if (in.access == Access::async_copy) return in.access;
     if (in.traits.atomic) return Access::atomic;
     return in.access == Access::store ? Access::store : Access::load;
+}
+
+// The addresses of a part of a warp count as scattered. If they are at a constant distance from
+// lane to lane, as at the edge of a matrix, returns the event with this stride. Otherwise nothing.
+std::optional<MemoryEvent> with_stride(const MemoryEvent& e) {
+    const LaneMask rest = e.mask & (e.mask - 1);
+    if (e.shape != Shape::scattered || e.mask == sim::all_lanes || !rest) return std::nullopt;
+    const int one = std::countr_zero(e.mask), two = std::countr_zero(rest);
+    const auto rise = int64_t(e.addresses[two] - e.addresses[one]);
+    if (rise == 0 || rise % (two - one) != 0) return std::nullopt;
+    MemoryEvent strided = e;
+    strided.stride = rise / (two - one);
+    strided.first = e.addresses[one] - uint64_t(strided.stride) * uint64_t(one);
+    strided.shape = sim::shape_of_stride(strided.stride, e.bytes);
+    for (LaneMask left = rest; left; left &= left - 1) {
+        const int lane = std::countr_zero(left);
+        if (e.addresses[lane] != strided.address(lane)) return std::nullopt;
+    }
+    return strided;
 }
 
 }  // namespace
@@ -198,6 +218,7 @@ void CheckObserver::check(const Warp& w, const MemoryEvent& e) {
             if (loads && is_settled(b, w, e)) return;
             lanes = loads ? check_words<true, true>(b, w, e) : check_words<true, false>(b, w, e);
         } else if (loads && (e.shape == Shape::uniform || e.shape == Shape::scattered)) {
+            if (const auto strided = with_stride(e)) return check<false>(w, *strided);
             lanes = check_words<false, true>(b, w, e);
         }
         if (!lanes) return;

@@ -92,9 +92,9 @@ struct CheckedInstruction {
 // does no harm: the compare-and-swap fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> loads_before_compare_and_swap(const sim::Program& program);
 
-// Finds plain loads and stores that update an element, as in `h[i]++`: they have the same address
-// and belong to the same source line. Returns one entry for each instruction: a number that the
-// load and the store of an update have in common, or 0 for all other instructions.
+// Finds plain loads and stores that update an element, as in `h[i]++`: the store writes a value that
+// was computed from the loaded one. Returns one entry for each instruction: a number that the load
+// and the store of an update have in common, or 0 for all other instructions.
 [[nodiscard]] std::vector<uint32_t> updates(const sim::Program& program);
 
 // Returns one entry for each instruction: true if it is a volatile load in a loop that waits for
@@ -207,6 +207,9 @@ class CheckObserver {
     template <bool shared>
     [[nodiscard]] bool check_rows(Place& at, sim::LaneMask lanes, bool reads);
     [[nodiscard]] bool repeats(const Place& at);
+    [[nodiscard]] bool is_known_row(Place& at, uint32_t lane, uint64_t number);
+    [[nodiscard]] bool are_known_rows(Place& at, const uint64_t* places, bool down,
+                                      KnownRead& known);
     // Returns true if the access certainly reads settled granules of shared memory.
     [[nodiscard]] bool is_settled(BlockState& b, const sim::Warp& w,
                                   const sim::MemoryEvent& e) const;
@@ -307,23 +310,30 @@ class CheckObserver {
     std::vector<uint32_t> alias_of_;
     GlobalShadow global_;
     Findings findings_, notes_;
-    // A warp often reads neighbouring words of the same rows of an array one after the other, as in
-    // a loop along the rows of a matrix. If a read changed nothing, and nothing has changed since,
-    // the next read of the same rows changes nothing either. These are some of the last such reads.
+    // A read of a warp that changed nothing. As long as nothing changes, the same read changes
+    // nothing either. Nor do reads whose lanes all read up to `below` bytes before these places, or
+    // up to `above` bytes after them. These are some of the last such reads.
     struct KnownRead {
         uint64_t changes = 0;  // the changes of the array before the read
-        uint64_t place = 0;    // the address of lane 0, without its last `bits` bits
+        uint64_t place = 0;    // the address of lane 0, even if it is not active
         int64_t stride = 0;
+        sim::LaneMask lanes = 0;
         uint32_t block = 0, warp = 0, time = 0, alias = 0;
         uint8_t bytes = 0;
         bool read_only = false;
-        uint8_t bits = 0;
-        bool tested = false;  // reads of the other words of the rows were tested
+        uint32_t below = 0, above = 0;
+        uint64_t tested = 0;  // the place of the last test of whole rows
+        [[nodiscard]] bool contains(uint64_t other) const {
+            return other - (place - below) <= uint64_t{below} + above;
+        }
+        [[nodiscard]] bool was_tested_near(uint64_t other, uint64_t bytes) const {
+            return (other > tested ? other - tested : tested - other) < bytes;
+        }
         // Returns true if the other read has the same result, provided that its place is known.
         [[nodiscard]] bool is_like(const KnownRead& other) const {
-            return changes == other.changes && stride == other.stride && warp == other.warp &&
-                   time == other.time && block == other.block && bytes == other.bytes &&
-                   read_only == other.read_only && alias == other.alias;
+            return changes == other.changes && stride == other.stride && lanes == other.lanes &&
+                   warp == other.warp && time == other.time && block == other.block &&
+                   bytes == other.bytes && read_only == other.read_only && alias == other.alias;
         }
     };
     std::array<KnownRead, 64> known_reads_;

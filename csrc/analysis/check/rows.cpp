@@ -12,11 +12,12 @@ using sim::Access;
 using sim::MemoryEvent;
 using sim::Shape;
 
-// Describes a read that changes nothing, if nothing is known about other words of the same rows.
+// Describes a read that changes nothing, if nothing is known about reads of other places.
 inline CheckObserver::KnownRead CheckObserver::as_known(const Place& at) {
     return {.changes = changes_of(at.buffer),
             .place = at.event.first,
             .stride = sim::lane_stride(at.event),
+            .lanes = at.event.mask,
             .block = at.me.block,
             .warp = at.me.warp,
             .time = at.me.time,
@@ -30,10 +31,47 @@ bool CheckObserver::repeats(const Place& at) {
     const MemoryEvent& e = at.event;
     if (e.shape == Shape::scattered) return false;
     const sim::Buffer& buffer = global_.memory().buffers()[at.buffer];
-    if (e.first - buffer.address >= buffer.bytes) return false;
+    if (e.address(std::countr_zero(e.mask)) - buffer.address >= buffer.bytes) return false;
     const KnownRead& known = known_read(e, at.buffer);
-    return known.place == e.first >> known.bits && known.is_like(as_known(at)) && !e.of &&
+    return known.contains(e.first) && known.is_like(as_known(at)) && !e.of &&
            !at.block.order.has_flags();
+}
+
+// Returns true if it is known that no read of the row by this lane changes anything.
+inline bool CheckObserver::is_known_row(Place& at, uint32_t lane, uint64_t number) {
+    Row& row = global_.row(at.buffer, number);
+    if (row.is_settled(at.me.block)) return true;
+    at.me.lane = at.other = lane;
+    at.me.shift = Stamp::one_lane;
+    for (uint32_t n = 0; n < row.cells(); ++n) {
+        const Cell& cell = std::as_const(row).cell(n);
+        if (is_known(at, cell, row.granules(n)) != Answer::yes) return false;
+        if (cell.write.time && has_alias(at.me.pc)) return false;
+    }
+    row.settle();
+    return true;
+}
+
+// A loop along the rows of a matrix reads the same rows again and again. Tests the rows that the
+// lanes read, and the row after each of them, or before it if `down`. Returns true if no read of
+// these rows changes anything, and stores in `known` how far the lanes may move in them.
+bool CheckObserver::are_known_rows(Place& at, const uint64_t* places, bool down, KnownRead& known) {
+    const uint32_t bytes = at.event.bytes, row_bytes = Row::size << global_bits_;
+    const uint64_t size = global_.memory().buffers()[at.buffer].bytes;
+    uint32_t least = row_bytes, most = 0;
+    for (LaneMask left = at.event.mask; left; left &= left - 1) {
+        const auto lane = uint32_t(std::countr_zero(left));
+        const uint64_t row = places[lane] / Row::size, next = down ? row - 1 : row + 1;
+        if (!is_known_row(at, lane, row)) return false;
+        if (next < (size + row_bytes - 1) / row_bytes && !is_known_row(at, lane, next))
+            return false;
+        const uint32_t offset = uint32_t(places[lane] % Row::size) << global_bits_;
+        least = std::min(least, offset);
+        most = std::max(most, offset);
+    }
+    known.below = least + (down ? row_bytes : 0);
+    known.above = row_bytes - most - bytes + (down ? 0 : row_bytes);
+    return true;
 }
 
 // Marks granules of shared memory as settled if they are; see SharedShadow::is_settled().
@@ -87,23 +125,9 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
 
     const bool keeps =
         !shared && reads && e.shape != Shape::scattered && !e.of && !(memory && memory->has_gaps);
-    const KnownRead now = keeps ? as_known(at) : KnownRead{};
-    // The rows are tested as a whole if the warp reads from the same rows again.
-    const uint32_t row_bits = bits + uint32_t(std::countr_zero(Row::size));
-    const uint64_t row_bytes = uint64_t{1} << row_bits;
-    const KnownRead& before = known_read(e, at.buffer);
-    const bool again = keeps && before.is_like(now) &&
-                       before.place << before.bits >> row_bits == e.first >> row_bits;
-    const bool in_one_column =
-        keeps && base % row_bytes == 0 && now.stride % int64_t(row_bytes) == 0;
-    at.whole_rows = again && !before.tested && in_one_column;
+    KnownRead now = keeps ? as_known(at) : KnownRead{};
     const auto keep = [&] {
-        if (!keeps || changes_of(at.buffer) != now.changes) return;
-        KnownRead& known = known_read(e, at.buffer);
-        known = now;
-        known.tested = again;
-        if (at.whole_rows) known.bits = uint8_t(row_bits);
-        known.place = e.first >> known.bits;
+        if (keeps && changes_of(at.buffer) == now.changes) known_read(e, at.buffer) = now;
     };
 
     const uint32_t width = uint32_t(std::countr_zero(granules));
@@ -119,14 +143,14 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
             places[lane] = (address - base) >> bits;
         });
         if (!all_fit) return false;
-        if (!shared && in_one_column && !at.undefined && !at.block.order.has_flags()) {
-            bool settled = lanes == e.mask;
-            for (LaneMask left = lanes; settled && left; left &= left - 1) {
-                const uint64_t row = places[std::countr_zero(left)] / Row::size;
-                settled = global_.row(at.buffer, row).is_settled(at.me.block);
-            }
-            if (settled) {
-                at.whole_rows = true;
+        if (keeps && e.shape == Shape::strided && !at.undefined && !at.block.order.has_flags()) {
+            const KnownRead& before = known_read(e, at.buffer);
+            const bool again = before.is_like(now), down = again && e.first < before.place;
+            // If a test has failed, the next one is for other rows.
+            const bool tested = again && before.above == 0 &&
+                                before.was_tested_near(e.first, Row::size << global_bits_);
+            now.tested = tested ? before.tested : e.first;
+            if (!tested && are_known_rows(at, places, down, now)) {
                 keep();
                 return true;
             }
@@ -165,7 +189,7 @@ bool CheckObserver::check_rows(Place& at, LaneMask lanes, bool reads) {
     }
     // Lanes that access rows of their own.
     if constexpr (!shared) {
-        if (e.shape == Shape::strided && reads && !at.whole_rows && shift == Stamp::one_lane) {
+        if (e.shape == Shape::strided && reads && shift == Stamp::one_lane) {
             lanes = check_words<false, true>(at.block, at.warp, e);
             if (!lanes) {
                 keep();
@@ -215,7 +239,7 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
         return reads ? is_alias(at, cell.write)
                      : is_alias(at, cell.read[0]) || is_alias(at, cell.read[1]);
     };
-    LaneMask left = piece.granules, unclear = 0, known = 0;
+    LaneMask left = piece.granules, unclear = 0;
     while (left) {
         const uint32_t n = row.number_at(uint32_t(std::countr_zero(left)));
         const LaneMask part = row.granules(n) & left;
@@ -230,10 +254,7 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
             continue;
         }
         const Answer answer = is_known(at, cell, part);
-        if (answer == Answer::yes) {
-            known |= part;
-            continue;
-        }
+        if (answer == Answer::yes) continue;
         if (!shared) ++changes_of(at.buffer);
         const bool is_shared = part != row.granules(n);
         Cell changed;
@@ -247,14 +268,6 @@ void CheckObserver::check_piece(Place& at, const Piece& piece, bool reads) {
         }
     }
     if (!shared && (!reads || unclear)) ++changes_of(at.buffer);
-    // Reads along rows: would the read of any other granule of the row change nothing, too?
-    if (known == piece.granules && at.whole_rows) {
-        at.whole_rows = piece.shift == Stamp::one_lane;
-        for (uint32_t n = 0; at.whole_rows && n < row.cells(); ++n)
-            at.whole_rows =
-                is_known(at, std::as_const(row).cell(n), row.granules(n)) == Answer::yes;
-        if (at.whole_rows) row.settle();
-    }
     if (!reads && unclear != piece.granules) {
         Cell cell{at.me, {}};
         if (shared) cell.mark(Cell::initialised);

@@ -42,13 +42,13 @@ Cell& Row::own(uint32_t granule) {
 void Row::settle() {
     const auto& cells = std::as_const(*this);
     const uint32_t a = cells.cell(0).read[0].block, b = cells.cell(0).read[1].block;
-    bool is = a != b;
+    if (settled_[0] || a == b) return;
     for (uint32_t n = 0; n < count_; ++n) {
         const Cell& c = cells.cell(n);
-        is = is && c.write.time == 0 && c.write.extra == 0 && c.read[0].time && c.read[1].time &&
-             c.read[0].block == a && c.read[1].block == b;
+        if (c.write.time || c.write.extra || c.read[0].time == 0 || c.read[1].time == 0 ||
+            c.read[0].block != a || c.read[1].block != b)
+            return;
     }
-    if (!is) return;
     settled_[0] = a;
     settled_[1] = b;
 }

@@ -145,9 +145,9 @@ class Row {
     }
     using Words = std::array<uint32_t, sizeof(Cell) / sizeof(uint32_t)>;
 
+    uint32_t settled_[2] = {};  // the two blocks, or 0
     sim::LaneMask granules_[most] = {sim::all_lanes};
     Cell first_;
-    uint32_t settled_[2] = {};  // the two blocks, or 0
     // The number of cells: up to `most`, or 32. Then all of them are in `others_`.
     uint8_t count_ = 1;
     uint8_t reserved_ = 0;  // the size of `others_`

@@ -79,8 +79,6 @@ struct CheckObserver::Place {
     uint64_t offset = 0;
     uint64_t end = 0;  // offset one past the last accessed byte of the granule
     Stamp me = {};
-    // True if the access, so far, would have changed nothing in any granule of the rows.
-    bool whole_rows = true;
     [[nodiscard]] bool ordered(const Stamp& then, uint32_t lane_then) const {
         return block.order.ordered(then, lane_then, me.warp, lane);
     }

@@ -159,11 +159,19 @@ LaneMask CheckObserver::check_words(BlockState& b, const Warp& w, const MemoryEv
     }
     // If several neighbouring lanes read the same word, its cell keeps the last two of them.
     LaneMask skipped = 0;
-    if (reads && e.shape == Shape::scattered && e.mask == sim::all_lanes) {
-        LaneMask repeats = 0;
-        for (int lane = 1; lane < sim::warp_size; ++lane)
-            repeats |= LaneMask{e.addresses[lane] == e.addresses[lane - 1]} << lane;
-        skipped = repeats & repeats >> 1 & repeats >> 2;
+    if (reads && e.shape == Shape::scattered) {
+        int followers = 0;
+        for (LaneMask before = e.mask; before & (before - 1);) {
+            const int lane = sim::warp_size - 1 - std::countl_zero(before);
+            before &= ~(1u << lane);
+            const int previous = sim::warp_size - 1 - std::countl_zero(before);
+            if (e.addresses[lane] != e.addresses[previous]) {
+                followers = 0;
+                continue;
+            }
+            if (followers >= 2) skipped |= 1u << lane;
+            ++followers;
+        }
     }
     Stamp me;
     me.block = order.block();
@@ -198,13 +206,18 @@ LaneMask CheckObserver::check_words(BlockState& b, const Warp& w, const MemoryEv
             }
         } else {
             Row& row = global_.row(number, first / Row::size);
+            if (row.is_settled(me.block)) continue;
             for (; done < width; ++done) {
                 const uint32_t granule = uint32_t(first + done) % Row::size;
                 const uint32_t n = row.number_at(granule);
                 Cell cell = std::as_const(row).cell(n);
                 const Step step = read_word(cell, me, now, granule, 0, only_unwritten);
                 if (step == Step::unclear) break;
-                if (step == Step::same) continue;
+                if (step == Step::same) {
+                    // Settles the row once if it is read from its start to its end.
+                    if (granule == Row::size - 1) row.settle();
+                    continue;
+                }
                 changed = true;
                 if (row.granules(n) == 1u << granule)
                     row.cell(n) = cell;
