@@ -92,9 +92,9 @@ struct CheckedInstruction {
 // does no harm: the compare-and-swap fails, and the loop repeats.
 [[nodiscard]] std::vector<bool> loads_before_compare_and_swap(const sim::Program& program);
 
-// Finds plain loads and stores that update an element, as in `h[i]++`: the store writes a value that
-// was computed from the loaded one. Returns one entry for each instruction: a number that the load
-// and the store of an update have in common, or 0 for all other instructions.
+// Finds plain loads and stores that update an element, as in `h[i]++`: the store writes a value
+// that was computed from the loaded one. Returns one entry for each instruction: a number that the
+// load and the store of an update have in common, or 0 for all other instructions.
 [[nodiscard]] std::vector<uint32_t> updates(const sim::Program& program);
 
 // Returns one entry for each instruction: true if it is a volatile load in a loop that waits for

@@ -10,6 +10,7 @@
 
 namespace coalesce::analysis {
 
+using ptx::Space;
 using sim::Access;
 using sim::DataFlow;
 
@@ -280,29 +281,69 @@ std::vector<bool> loads_for_bit_fields(const sim::Program& program) {
     return result;
 }
 
+// METHOD
+// Follows the value of each load from register to register. It must reach the value of a store to
+// the same address. In a line such as `if (m[i] < v) m[i] = v`, it only decides whether the store
+// is executed. Or it is passed to a function, or kept in local memory, which is not followed. In
+// these cases, the load and the store must belong to the same source line.
 std::vector<uint32_t> updates(const sim::Program& program) {
+    using enum sim::OpCode;
     const Addresses addresses(program);
-    using Key = std::tuple<Addresses::Address, uint32_t, uint32_t>;  // also the file and the line
-    const auto key = [&](size_t i) {
-        const ptx::SourceLine& at = program.instructions[i].source;
-        return Key{addresses.of(i), at.file, at.line};
+    std::map<Addresses::Address, std::vector<uint32_t>> stores;
+    std::map<Register, std::vector<uint32_t>> readers;
+    for (uint32_t i = 0; i < program.instructions.size(); ++i) {
+        const sim::InstructionInfo& in = program.instructions[i];
+        if (in.traits.code == st && in.space != Space::reg) stores[addresses.of(i)].push_back(i);
+        for (const uint32_t r : program.data_flow[i].reads) readers[{in.function, r}].push_back(i);
+    }
+    const auto same_line = [&](uint32_t a, uint32_t b) {
+        const ptx::SourceLine &x = program.instructions[a].source,
+                              &y = program.instructions[b].source;
+        return x.file == y.file && x.line == y.line;
     };
-    std::map<Key, uint32_t> loaded;
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-        if (program.instructions[i].traits.code == sim::OpCode::ld)
-            loaded.emplace(key(i), uint32_t(loaded.size()) + 1);
-    }
-    std::set<uint32_t> stored;
-    std::vector<uint32_t> result;
-    for (size_t i = 0; i < program.instructions.size(); ++i) {
-        const sim::OpCode code = program.instructions[i].traits.code;
-        const bool plain = code == sim::OpCode::ld || code == sim::OpCode::st;
-        const auto found = plain ? loaded.find(key(i)) : loaded.end();
-        result.push_back(found == loaded.end() ? 0 : found->second);
-        if (code == sim::OpCode::st) stored.insert(result.back());
-    }
-    for (uint32_t& update : result) {
-        if (!stored.contains(update)) update = 0;
+    std::map<Addresses::Address, uint32_t> numbers;
+    std::vector<uint32_t> result(program.instructions.size());
+    for (uint32_t load = 0; load < result.size(); ++load) {
+        const sim::InstructionInfo& info = program.instructions[load];
+        if (info.traits.code != ld || info.bytes == 0) continue;
+        const auto possible = stores.find(addresses.of(load));
+        if (possible == stores.end()) continue;
+        const auto found = [&](uint32_t store) {
+            result[load] = result[store] =
+                numbers.try_emplace(possible->first, uint32_t(numbers.size()) + 1).first->second;
+        };
+        const auto found_if = [&](auto&& test) {
+            for (const uint32_t store : possible->second)
+                if (same_line(load, store) && test(store)) found(store);
+        };
+        std::set<uint32_t> followed{load};
+        std::vector<uint32_t> left{load};
+        const auto follow = [&](uint32_t user, uint32_t value) {
+            const sim::InstructionInfo& by = program.instructions[user];
+            const DataFlow& use = program.data_flow[user];
+            if (use.successors.size() > 1)  // a branch over the store
+                return found_if([&](uint32_t store) {
+                    return user < store &&
+                           std::ranges::any_of(
+                               use.successors, [&](uint32_t next) { return next > store; });
+                });
+            // A store of an argument has no space.
+            if (by.traits.code == st && (by.space == Space::reg || by.space == Space::local))
+                return found_if([](uint32_t) { return true; });
+            if (by.space == Space::reg) {
+                if (followed.insert(user).second) left.push_back(user);
+            } else if (by.traits.code == st && std::ranges::count(possible->second, user)) {
+                const bool decides = use.guarded && use.reads.back() == value;
+                if (!std::ranges::count(use.address, value) && (!decides || same_line(load, user)))
+                    found(user);
+            }
+        };
+        while (!left.empty()) {
+            const uint32_t at = left.back();
+            left.pop_back();
+            for (const uint32_t value : program.data_flow[at].writes)
+                for (const uint32_t user : readers[{info.function, value}]) follow(user, value);
+        }
     }
     return result;
 }

@@ -8,8 +8,9 @@ import coalesce
 pytestmark = pytest.mark.usefixtures("on_simulator")
 
 
-def check(source, grid, block, *arguments, entry="k", **options):
-    return coalesce.Kernel(source, entry).check(grid, block, *arguments, **options)
+def check(source, grid, block, *arguments, entry="k", options=(), **settings):
+    kernel = coalesce.Kernel(source, entry, options=options)
+    return kernel.check(grid, block, *arguments, **settings)
 
 
 def kinds(findings):
@@ -613,6 +614,62 @@ def test_a_race_of_a_sum_needs_a_barrier():
     findings = check(source, 1, 128, integers(128))
     assert findings
     assert not any("an atomic" in d for finding in findings for d in finding.details)
+
+
+@pytest.mark.parametrize(
+    ("line", "updates"),
+    [
+        ("h[0] = h[0] * v + 1;", True),
+        ("int old = h[0];\n old = 2 * old + v;\n h[0] = old;", True),
+        ("if (h[0] < v) h[0] = v;", True),
+        ("h[0] = changed(h[0]);", True),
+        ("h[0] = v; out[i] = out[i] / h[0];", False),
+        ("h[0] = v; out[i] += h[0];", False),
+        ("out[i] = h[0]; h[0] = v;", False),
+        ("h[0] = v + (out[h[0] & 63] = i);", False),
+    ],
+)
+def test_what_updates_an_element(line, updates):
+    """The data flow decides: the store writes a value that was computed from the loaded one."""
+    source = f"""__device__ __noinline__ int changed(int x) {{ return x * x + 1; }}
+    __global__ void k(volatile int *x, int *h, int *out) {{
+        int i = threadIdx.x, v = x[i];
+        {line}
+    }}"""
+    for options in [], ["-G"]:
+        kernel = coalesce.Kernel(source, "k", options=options)
+        found = [
+            f for f in kernel.check(1, 64, integers(64), zeros(1), zeros(64)) if f.array == "h"
+        ]
+        said = [any("an atomic" in d for d in f.details) for f in found]
+        assert found
+        assert any(said) if updates else not any(said), options
+
+
+@pytest.mark.parametrize("pitch", [32, 64, 65, 101, 130])
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize(("rows", "condition"), [(64, "true"), (53, "true"), (64, "r % 3 == 1")])
+def test_a_write_into_rows_that_others_have_read(pitch, down, rows, condition):
+    """Lanes walk along rows of a matrix, also in warps of which only some lanes are active."""
+    source = f"""__global__ void k(float *a, float *out, int rows, int pitch, int wrong) {{
+        int r = blockIdx.x * blockDim.x + threadIdx.x;
+        float sum = 0;
+        if (r < rows && {condition})
+            for (int j = 0; j < pitch; ++j) {{
+                int k = {"pitch - 1 - j" if down else "j"};
+                sum += a[r * pitch + k];
+                if (blockIdx.y == 3 && j == wrong) a[r * pitch + k] = sum;
+            }}
+        out[(blockIdx.y * blockDim.y + threadIdx.y) * rows + r % rows] = sum;
+    }}"""
+    kernel = coalesce.Kernel(source, "k")
+    size = (rows, pitch), (8, rows)
+    for wrong in -1, 0, pitch // 2, pitch - 1:
+        arrays = (np.ones(s, np.float32) for s in size)
+        found = kernel.check((2, 4), (32, 2), *arrays, np.int32(rows), np.int32(pitch), wrong)
+        races = [f for f in found if f.array == "a"]
+        column = pitch - 1 - wrong if down else wrong
+        assert {f.index[1] for f in races} == ({column} if wrong >= 0 else set())
 
 
 def test_a_race_with_a_right_result_is_found():
