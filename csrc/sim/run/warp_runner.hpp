@@ -52,7 +52,7 @@ class WarpRunner {
 
     // Runs paths of the warp until none can run, or the slice ends.
     void run(Warp& w) {
-        left_ = slice();
+        give_slice();
         spun = yielded_ = false;
         bool worked = path_ended_ = false;
         do {
@@ -65,16 +65,18 @@ class WarpRunner {
                 // The path gets another slice, which ends at the first YIELD.
                 end_slice(w);
                 w.overdue = worked = true;
-                left_ = slice();
+                give_slice();
                 run_current(w);
-                left_ = 0;
+                use_up_slice();
                 if (!w.running) stalled_slices = 0;
             }
             if (left_ <= 0) {
                 end_slice(w);
                 const bool waits = spun;
-                spun = waits && !worked;
-                if (!waits) grid_.work.fetch_add(1, std::memory_order_relaxed);
+                // A loop that polls memory may also have a nanosleep.
+                const bool sleeps = yielded_ && w.block->turns_without_progress > 0;
+                spun = (waits || sleeps) && !worked;
+                if (!waits && !spun) grid_.work.fetch_add(1, std::memory_order_relaxed);
                 if (w.running) {
                     // Otherwise this path is also the first to run in the warp's next slice.
                     if (waits || may_interrupt(w)) rotate(w);
@@ -87,6 +89,7 @@ class WarpRunner {
             stalled_slices = 0;
             worked = true;
         } while (next_path(w));
+        use_up_slice();
         if (launch_.instruction_limit) end_slice(w);
     }
 
@@ -117,6 +120,7 @@ class WarpRunner {
     bool spun = false;  // the last warp that ran ended its slice in a loop that only reads memory
     bool short_slices = false;  // lanes or blocks of this kernel have waited for each other
     int stalled_slices = 0;     // consecutive stalled slices of the running block
+    int64_t executed = 0;       // operations, since the worker has reset this number
     // The number of warps of the block that only read memory during their last slice.
     uint32_t polling_warps = 0;
     // A waiting loop only reads memory until another thread changes it. If the waiting loop that
@@ -301,10 +305,19 @@ class WarpRunner {
             use_up_slice();
             spun = true;
             const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
+            if (host_may_write(*w.block->memory, watched)) ++grid_.waits_for_host;
             grid_barrier = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
             ++polling_warps;
         }
         go_to(w, to.target);
+    }
+
+    // Returns true if the host may write to this address while the kernel runs. Then the memory has
+    // the same address in kernels and on the host.
+    static bool host_may_write(const AddressSpace& memory, uint64_t address) {
+        uint16_t hint = 0;
+        const Buffer* const buffer = memory.find(address, 1, hint);
+        return buffer && reinterpret_cast<uintptr_t>(buffer->host) == buffer->address;
     }
 
     // Returns true if the slice has ended at an op after which another path of the warp may run.
@@ -312,8 +325,9 @@ class WarpRunner {
         return !w.running || yielded_ || spun || !program_.conventions.explicit_reconvergence;
     }
 
-    // Ends the current slice.
-    void use_up_slice() { left_ = 0; }
+    // Begins a slice, and ends it.
+    void give_slice() { executed += left_ = slice(); }
+    void use_up_slice() { executed -= std::exchange(left_, 0); }
 
     // Returns the number of operations in a slice. If the launch has an instruction limit, a slice
     // must not execute many instructions more than the limit allows. Each instruction has at least

@@ -43,6 +43,11 @@ WorkerBase::WorkerBase(const Program& program, const GridRun& launch, AddressSpa
         launch.cooperative ? groups : std::min(groups, blocks_at_once(launch) / size);
     max_waiting_ = std::max<uint64_t>(1, round_up(held, workers) / workers);
     one_worker_ = workers == 1;
+    takes_turns_ = std::ranges::any_of(program.instructions, [](const InstructionInfo& in) {
+        const bool in_global = in.space == ptx::Space::global || in.space == ptx::Space::generic;
+        const bool reads = in.access == Access::atomic || in.access == Access::load;
+        return in_global && in.traits.strong && reads;
+    });
 }
 
 void WorkerBase::run() {
@@ -226,15 +231,16 @@ void run_workers(const GridRun& launch, GridState& grid,
         }
     };
     std::exception_ptr interrupt;  // the exception that poll() has thrown
-    // If no running block has done more than wait at this many calls of poll(), some 10 seconds,
-    // the blocks that have not started will never start. (In a launch of its first
-    // blocks only, all that fit have started.)
+    // If no running block has done more than wait for others at this many calls of poll(), some 10
+    // seconds, the blocks that have not started will never start. (In a launch of its first blocks
+    // only, all that fit have started.)
     constexpr int most_idle = 200;
     int idle = 0;
     uint64_t work_before = 0;
     bool stuck = false;
     const auto poll = [&] {
-        idle = std::exchange(work_before, grid.work) == grid.work ? idle + 1 : 0;
+        const uint64_t work = grid.work + grid.waits_for_host;
+        idle = std::exchange(work_before, work) == work ? idle + 1 : 0;
         const bool are_left =
             grid.next_group < groups || launch.block_count() < launch.grid.count();
         if (idle > most_idle && are_left && !grid.stop.exchange(true)) stuck = true;

@@ -5,7 +5,8 @@
 // cluster of blocks) from a counter that all workers share. The warps of a block run in turn. Each
 // turn is a slice: a limited number of operations (warp_runner.hpp). If no path of a block can run,
 // this is a deadlock, which is an error. If all warps of a block only read memory until another
-// block changes it (spins.cpp), the worker runs another block in the meantime.
+// block changes it (spins.cpp), the worker runs another block in the meantime. If blocks may
+// communicate, a block that does not end also lets other blocks run after many operations.
 //
 // The launching thread is the first worker. If the grid has not ended after a short time, this
 // thread starts the other workers. Between slices, it calls GridRun::poll regularly, so that the
@@ -31,6 +32,10 @@ namespace coalesce::sim {
 // blocks may be waiting for lanes that wait for reconvergence. Such lanes then continue without the
 // lanes for which they wait.
 inline constexpr uint64_t max_turns_without_progress = 1 << 16;
+// The number of operations after which a block lets other blocks run, if the kernel communicates
+// between blocks. It may be waiting for them in a way that spins.cpp does not find. The number is
+// larger than max_stalled_slices allows, so that waiting lanes continue before.
+inline constexpr int64_t max_turn_ops = 2 * max_stalled_slices * slice_ops;
 
 // The parts of a worker that do not depend on its observer.
 class WorkerBase {
@@ -86,7 +91,8 @@ class WorkerBase {
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
-    int bit_before_ = 0;  // the highest bit of the grid's barrier at the start of this round
+    bool takes_turns_ = false;  // blocks may communicate; see max_turn_ops
+    int bit_before_ = 0;        // the highest bit of the grid's barrier at the start of this round
     // For each block that waits in grid.sync(): the value of the barrier's highest bit when it
     // began to wait.
     std::map<const Block*, int> at_grid_barrier_;
@@ -118,6 +124,7 @@ class Worker : public WorkerBase {
   protected:
     RunEnd run_block(Block& block) final {
         runner_.stalled_slices = 0;
+        runner_.executed = 0;
         for (;;) {
             grid_.after_slice();
             // The flag is tested when a slice ends. But warps that wait for each other may never
@@ -138,8 +145,11 @@ class Worker : public WorkerBase {
                     spins = spins && runner_.spun;
                 }
             }
-            if (!spins || done) leave_grid_barrier(block);
-            if (!spins || done) grid_.work.fetch_add(1, std::memory_order_relaxed);
+            if (!spins || done) {
+                leave_grid_barrier(block);
+                grid_.work.fetch_add(1, std::memory_order_relaxed);
+                block.turns_without_progress = 0;
+            }
             if (done) {
                 block.ended = true;
                 if constexpr (listens_to(Hook::finish)) observer_.finish(block);
@@ -157,8 +167,9 @@ class Worker : public WorkerBase {
                     wait_at_grid_barrier(block, runner_.grid_barrier, runner_.polling_warps);
                 return let_others_run(block);
             }
-            if (runner_.stalled_slices > max_stalled_slices) {
-                if (runner_.release_lanes_of_block(block)) continue;
+            const bool stalls = runner_.stalled_slices > max_stalled_slices;
+            if (stalls && runner_.release_lanes_of_block(block)) continue;
+            if (stalls || (takes_turns_ && runner_.executed > max_turn_ops)) {
                 std::this_thread::yield();
                 block.turns_without_progress = 1;
                 return RunEnd::polls_memory;

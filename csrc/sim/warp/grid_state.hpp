@@ -17,6 +17,8 @@ struct GridState {
     std::atomic<uint64_t> next_group{0};  // the next block or cluster to run
     std::atomic<uint64_t> finished_blocks{0};
     std::atomic<uint64_t> work{0};  // incremented whenever a block has done more than wait
+    // Incremented whenever a warp has read memory that the host may change, to wait for the host.
+    std::atomic<uint64_t> waits_for_host{0};
     // The number of blocks that wait in grid.sync(). A block waits there until the highest bit of
     // the grid's barrier changes. Element [b] counts the blocks that wait while this bit is b.
     std::atomic<uint64_t> at_grid_barrier[2]{};

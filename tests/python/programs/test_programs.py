@@ -1080,3 +1080,27 @@ def test_checks_tell_early_ends_from_conditions(program: Program, tmp_path: Path
     checked = json.loads((tmp_path / "r.json").read_text())["checked"]
     found = [(c["kernel"].split("(")[0], f["severity"]) for c in checked for f in c["findings"]]
     assert found == [("early", "warning"), ("condition", "error")]
+
+
+@pytest.mark.program(
+    """
+    int *flag; cudaMallocHost(&flag, 4); *flag = 0;
+    std::thread host([&] {
+        std::this_thread::sleep_for(std::chrono::seconds(13));
+        *(volatile int *)flag = 1;
+    });
+    wait_for<<<3000, 128>>>(flag);
+    host.join();
+    printf("%d\\n", cudaDeviceSynchronize());
+    """,
+    """
+    #include <chrono>
+    #include <thread>
+    __global__ void wait_for(volatile int *flag) {
+        if (threadIdx.x == 0) while (*flag == 0);
+    }
+    """,
+)
+def test_blocks_that_wait_for_the_host_are_not_stuck(program: Program) -> None:
+    """The grid does not fit, but other blocks would not help these."""
+    assert program.run().stdout == "0\n"

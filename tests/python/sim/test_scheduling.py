@@ -136,17 +136,83 @@ def test_a_process_on_one_core_starts_no_threads():
     assert done.stdout == "0\n", done.stderr
 
 
-@pytest.mark.parametrize("blocks", [2112, 3000])
-def test_blocks_that_wait_for_blocks_that_cannot_start(blocks):
-    """An H200 can hold 2,112 blocks of 128 threads."""
-    source = """__device__ int arrived;
-    __global__ void all(int *out) {
-        if (threadIdx.x == 0) {
-            atomicAdd(&arrived, 1);
-            while (*(volatile int *)&arrived < gridDim.x);
-            out[blockIdx.x] = 1;
+def run(kernel, grid, block, *arguments):
+    kernel[grid, block](*arguments)
+
+
+def check(kernel, grid, block, *arguments):
+    assert not kernel.check(grid, block, *arguments)
+
+
+def profile(kernel, grid, block, *arguments):
+    kernel.profile(grid, block, *arguments)
+
+
+@pytest.mark.parametrize("call", [run, check, profile])
+@pytest.mark.parametrize(
+    "waits",
+    [
+        "while (atomicAdd(x, 0) < gridDim.x);",
+        "while (atomicOr(x, 0) < gridDim.x) __nanosleep(100);",
+        "while (atomicCAS(x, 0, 0) < gridDim.x);",
+        # Each block waits until it can replace the number of the next one by its own.
+        "while (atomicCAS(x + 1, last - b, last - b + 1) != last - b);",
+    ],
+)
+def test_blocks_that_poll_with_atomics(call, waits):
+    source = f"""__global__ void k(int *x, int *out) {{
+        int b = blockIdx.x, last = gridDim.x - 1;
+        if (threadIdx.x == 0) {{
+            atomicAdd(x, 1);
+            {waits}
+        }}
+        __syncthreads();
+        out[b * blockDim.x + threadIdx.x] = 1;
+    }}"""
+    out = np.zeros(9 * 64, np.int32)
+    call(coalesce.Kernel(source, device="sim"), 9, 64, np.zeros(2, np.int32), out)
+    assert call is profile or out.all()
+
+
+@pytest.mark.parametrize("call", [run, check, profile])
+def test_blocks_that_search_for_work_until_no_block_has_any(call):
+    """A loop with atomics and barriers, which ends when the last block has done its work."""
+    source = """__global__ void k(int *next, int *out) {
+        __shared__ bool done;
+        for (;;) {
+            if (threadIdx.x == 0) {
+                int mine = gridDim.x - 1 - blockIdx.x;
+                if (atomicCAS(next, mine, mine + 1) == mine) out[blockIdx.x] = 1;
+                done = atomicAdd(next, 0) == gridDim.x;
+            }
+            __syncthreads();
+            if (done) break;
+            __syncthreads();
         }
     }"""
+    out = np.zeros(5, np.int32)
+    call(coalesce.Kernel(source, device="sim"), 5, 64, np.zeros(1, np.int32), out)
+    assert call is profile or out.all()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "polls"),
+    [
+        (2112, "while (*(volatile int *)&arrived < gridDim.x);"),
+        (3000, "while (*(volatile int *)&arrived < gridDim.x);"),
+        (3000, "while (atomicAdd(&arrived, 0) < gridDim.x) __nanosleep(100);"),
+    ],
+)
+def test_blocks_that_wait_for_blocks_that_cannot_start(blocks, polls):
+    """An H200 can hold 2,112 blocks of 128 threads."""
+    source = f"""__device__ int arrived;
+    __global__ void all(int *out) {{
+        if (threadIdx.x == 0) {{
+            atomicAdd(&arrived, 1);
+            {polls}
+            out[blockIdx.x] = 1;
+        }}
+    }}"""
     out = np.zeros(blocks, np.int32)
     waits = coalesce.Kernel(source, device="sim:h200")
     if blocks == 2112:
