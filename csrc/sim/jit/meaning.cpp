@@ -152,7 +152,7 @@ Meanings::Meanings(const Engine& engine) {
         one("sub.u" + b, lanes(t, {t, t}, &binary<"sub", t>, Linear::difference));
         one("mul.lo.u" + b, lanes(t, {t, t}, &binary<"mul", t>, Linear::product));
         one("mad.lo.u" + b, lanes(t, {t, t, t}, &multiply_add<t>, Linear::product_sum));
-        one("and.b" + b, lanes(t, {t, t}, &binary<"and", t>));
+        one("and.b" + b, lanes(t, {t, t}, &binary<"and", t>, Linear::conjunction));
         one("or.b" + b, lanes(t, {t, t}, &binary<"or", t>));
         one("xor.b" + b, lanes(t, {t, t}, &binary<"xor", t>));
         one("not.b" + b, lanes(t, {t}, &bit_not<t>));
@@ -164,10 +164,11 @@ Meanings::Meanings(const Engine& engine) {
         for (const char* type : {"b", "u"}) {
             one(std::string("shl.") + type + b,
                 lanes(t, {t, i32}, &shift<"shl", t>, Linear::left_shift));
-            one(std::string("shr.") + type + b, lanes(t, {t, i32}, &shift<"lshr", t>));
+            one(std::string("shr.") + type + b,
+                lanes(t, {t, i32}, &shift<"lshr", t>, Linear::right_shift));
         }
         one("shl.s" + b, lanes(t, {t, i32}, &shift<"shl", t>, Linear::left_shift));
-        one("shr.s" + b, lanes(t, {t, i32}, &shift<"ashr", t>));
+        one("shr.s" + b, lanes(t, {t, i32}, &shift<"ashr", t>, Linear::right_shift));
         one("mov.b" + b, lanes(t, {t}, nullptr, Linear::copy));
         one("selp.b" + b, lanes(t, {t, t, i1}, &choose<t>));
         one("setp.eq.u" + b, comparison(t));

@@ -25,6 +25,8 @@ enum class Linear : uint8_t {
     product,
     product_sum,
     left_shift,
+    right_shift,
+    conjunction,
     copy,
     signed_wide,    // a copy to twice the width, with the sign
     unsigned_wide,  // a copy to twice the width, with zeros

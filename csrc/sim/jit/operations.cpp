@@ -90,6 +90,18 @@ std::optional<int64_t> Translator::stride_of_result(const Meaning& m, const std:
                 found = stride(0) << *by;
             break;
         }
+        case Linear::right_shift: {
+            const auto by = literal(a[1].bits);
+            if (a[0].counts_lanes && a[1].form == Form::uniform && by && *by >= 5) found = 0;
+            break;
+        }
+        case Linear::conjunction: {
+            const auto bits = literal(a[1].bits);
+            if (!a[0].counts_lanes || a[1].form != Form::uniform || !bits) break;
+            if ((*bits & 31) == 31) found = 1;
+            if ((*bits & 31) == 0) found = 0;
+            break;
+        }
         case Linear::signed_wide:
         case Linear::unsigned_wide:
             found = stride(0);
@@ -99,6 +111,18 @@ std::optional<int64_t> Translator::stride_of_result(const Meaning& m, const std:
     const int64_t s = wrap(*found, m.result.bits);
     constexpr int64_t most = int64_t{1} << 40;  // so that spans of addresses do not overflow
     return s > -most && s < most ? std::optional(s) : std::nullopt;
+}
+
+// A signed division of threadIdx.x by a power of two adds some of the bits of its sign, which are
+// 0.
+std::optional<Value> Translator::folded(const Meaning& m, const std::vector<Value>& a) {
+    const auto is_zero = [](const Value& v) { return v.form == Form::uniform && v.bits == "0"; };
+    if (m.linear == Linear::sum && is_zero(a[0])) return a[1];
+    if (m.linear == Linear::sum && is_zero(a[1])) return a[0];
+    if (m.linear != Linear::right_shift) return {};
+    const auto by = a[1].form == Form::uniform ? literal(a[1].bits) : std::nullopt;
+    if (!is_zero(a[0]) && !(a[0].counts_lanes && by && *by >= 10)) return {};
+    return Value{Form::uniform, 0, "0"};
 }
 
 void Translator::emit_lanes(uint32_t at, const Meaning& m) {
@@ -112,6 +136,7 @@ void Translator::emit_lanes(uint32_t at, const Meaning& m) {
                          l & 1 ? constant(l, m.operands[n].bits) : read_slot(l >> 1));
         a.push_back(operand(l, m.operands[n]));
     }
+    if (const std::optional<Value> v = folded(m, a)) return write(op, op.operand[0], *v);
     const bool uniform =
         std::ranges::all_of(a, [](const Value& v) { return v.form == Form::uniform; });
     const bool regular =
@@ -139,6 +164,7 @@ void Translator::emit_lanes(uint32_t at, const Meaning& m) {
     Value v;
     v.form = !scalar ? Form::lanes : stride.value_or(0) ? Form::affine : Form::uniform;
     v.stride = stride.value_or(0);
+    v.counts_lanes = m.linear == Linear::conjunction && v.stride == 1;
     v.raw = m.result.floating;
     (v.raw ? v.real : v.bits) = m.emit(e_, texts);
     write(op, op.operand[0], v);
@@ -202,6 +228,7 @@ void Translator::emit_special(const Op& op) {
             field("ptr", offsetof(CompiledContext, thread_index) + sizeof(void*) * size_t(axis));
         v.form = form;
         v.stride = form == Form::affine ? 1 : 0;
+        v.counts_lanes = form == Form::affine;
         v.bits = e_(form == Form::lanes ? "load <32 x i32>, ptr " + p + ", align 4"
                                         : "load i32, ptr " + p);
     };
@@ -213,6 +240,7 @@ void Translator::emit_special(const Op& op) {
         thread(2, shape_.same_z ? Form::uniform : Form::lanes);
     } else if (which == Special::laneid) {
         v = {Form::affine, 1, "0"};
+        v.counts_lanes = true;
     } else {
         const std::string f = field("ptr", offsetof(CompiledContext, special));
         const std::string x = e_("call i64 " + f + "(ptr %c, i32 " + num(int(which)) + ")");

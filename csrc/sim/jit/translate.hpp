@@ -7,10 +7,11 @@
 // other blocks read are stored in local variables, which LLVM turns into registers of the host.
 //
 // In `whole`, a value may be the same in all lanes (uniform), or grow by a constant from lane to
-// lane (affine). Such a value is one number of the host. Which registers are uniform or affine at
-// the start of a block is computed by translating all blocks repeatedly, until nothing changes.
-// This is an assumption about the other blocks only: where the function is entered, the assumption
-// is tested, and the interpreter executes the block if it is wrong.
+// lane (affine). Such a value is one number of the host, also threadIdx.x / 32 and threadIdx.x
+// % 32. Which registers are uniform or affine at the start of a block is computed by translating
+// all blocks repeatedly, until nothing changes. This is an assumption about the other blocks only:
+// where the function is entered, the assumption is tested, and the interpreter executes the block
+// if it is wrong.
 //
 // A check of an address that fails ends the function before the operation. Accesses of a block with
 // the same base address share one check.

@@ -45,6 +45,9 @@ struct Value {
     std::string real = {};  // the same as a floating-point number, or empty
     bool raw = false;       // only `real` is set, and its NaNs are not canonical
     uint32_t id = 0;        // values with the same id are equal
+    // A part of threadIdx.x or the number of the lane: below 1024, the stride is 1, and lane 0 has
+    // a multiple of 32.
+    bool counts_lanes = false;
     [[nodiscard]] Known known() const { return {form, stride, raw, false}; }
 };
 
@@ -128,6 +131,8 @@ class Translator {
     // ---- operations.cpp
     void emit_op(uint32_t at);
     void emit_lanes(uint32_t at, const Meaning& m);
+    // Returns the result if it is 0 or an operand.
+    static std::optional<Value> folded(const Meaning& m, const std::vector<Value>& a);
     std::optional<int64_t> stride_of_result(const Meaning& m, const std::vector<Value>& a);
     void emit_compare(const Op& op, const Meaning& m);
     void emit_special(const Op& op);

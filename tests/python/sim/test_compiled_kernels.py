@@ -306,6 +306,26 @@ def test_former_faults(outcomes: Outcomes, case: str) -> None:
     assert others == [plain] * 3
 
 
+@pytest.mark.parametrize("block", [(128,), (96, 2), (48,), (16, 6), (8, 4, 3)], ids=str)
+def test_parts_of_the_thread_index(outcomes: Outcomes, block: tuple[int, ...]) -> None:
+    """In blocks of whole rows of 32 threads, threadIdx.x / 32 is the same in all lanes."""
+    parts = ["t >> 5", "t >> 4", "t >> 40 % n", "t & 31", "t & 63", "t & 96", "t & 48", "t & -32"]
+    parts += ["(t & 63) >> 5", "(t & 31) >> 5", "(t & 95) & 40", "(t + 1) >> 5", "(t - 32) >> 5"]
+    parts += ["-t >> 5", "(2 * t) >> 6", "(t & 63) & 31", "(t | 1) & 31", "lane >> 5", "lane & 7"]
+    parts += ["t / 32", "t / 8", "t % 64", "t % 24", "-t / 32", "(t & 60) / 64", "t >> 9"]
+    body = "".join(f"o[{k}] = {part}; r += y[{part} & 511];" for k, part in enumerate(parts))
+    source = f"""extern "C" __global__ void k(int *x, const int *y, int n) {{
+        int t = threadIdx.x, lane, r = 0;
+        asm("mov.u32 %0, %laneid;" : "=r"(lane));
+        int i = (blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y;
+        int *o = x + (i * blockDim.x + t) * {len(parts) + 1};
+        {body} o[{len(parts)}] = r; }}"""
+    x, y = np.zeros(2 * 192 * (len(parts) + 1), np.int32), np.arange(512, dtype=np.int32) ** 2
+    plain, *others = outcomes(source, 2, block, x, y, np.int32(7))
+    assert isinstance(plain, list), plain
+    assert others == [plain] * 3
+
+
 def test_cooperative_launches_are_interpreted() -> None:
     """Compiled code does not note the addresses by which waiting loops are recognised."""
     source = """
