@@ -59,7 +59,7 @@ void launch_old(const void* f, int width, int height, Stream stream) {
     OldLaunch& l = old_launch(f);
     require(width > 0 && height > 0, cudaErrorInvalidValue);
     size_t bytes = l.arguments.size();
-    // See copy_buffer() of api_launch.cpp for these numbers.
+    // See copy_buffer() of runtime/launch.cpp for these numbers.
     void* extra[] = {reinterpret_cast<void*>(1), l.arguments.data(), reinterpret_cast<void*>(2),
                      &bytes, nullptr};
     launch(f, {unsigned(width), unsigned(height), 1}, l.block, l.shared, stream, nullptr, extra,

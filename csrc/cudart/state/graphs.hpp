@@ -2,8 +2,8 @@
 // program adds nodes by calls, or captures the work of a stream.
 //
 // To launch a graph, a program makes an executable graph of it, which is a clone. Later changes of
-// the graph do not change the executable graph. The functions are in api_graph.cpp (graphs) and
-// api_stream.cpp (capture).
+// the graph do not change the executable graph. The functions are in runtime/graph.cpp (graphs) and
+// runtime/stream.cpp (capture).
 #pragma once
 
 #include <memory>

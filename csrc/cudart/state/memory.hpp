@@ -37,7 +37,7 @@ enum class Kind : uint8_t {
     variable,
     array,   // a CUDA array or mipmapped array (arrays.hpp)
     object,  // a texture or surface object (arrays.hpp)
-    mapped,  // memory of cuMemMap() (driver_virtual.cpp)
+    mapped,  // memory of cuMemMap() (driver/virtual.cpp)
 };
 
 // A range of simulated addresses, and the data there.

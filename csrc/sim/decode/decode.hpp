@@ -68,12 +68,12 @@ class Decoder : private Emitter {
     void resize_operands(const ptx::Instruction& in, Op op, const Selection& selection);
     void finish_depth();
 
-    // Defined in decode_plain.cpp: optimizations for plain runs (runs without observers).
+    // Defined in plain.cpp: optimizations for plain runs (runs without observers).
     void find_chains(uint32_t first_op, uint32_t first_instruction);
     [[nodiscard]] bool begins_multiply_add(uint32_t op) const;
     [[nodiscard]] std::vector<bool> registers_read_once() const;
 
-    // Defined in decode_memory.cpp.
+    // Defined in memory.cpp.
     bool decode_memory(const ptx::Instruction& in);
     bool decode_load_store(const ptx::Instruction& in);
     uint32_t set_values(Op& op, const ptx::Operand& data, ptx::Type type, int elements,
@@ -88,13 +88,13 @@ class Decoder : private Emitter {
     [[nodiscard]] const ptx::Variable* named_parameter(const ptx::Operand& address) const;
     void describe(ptx::Space space, Access access, uint8_t bytes);
 
-    // Defined in decode_mbarrier.cpp.
+    // Defined in mbarrier.cpp.
     bool decode_mbarrier(const ptx::Instruction& in);
     bool decode_bulk_copy(const ptx::Instruction& in);
     bool decode_mbarrier_update(const ptx::Instruction& in);
     bool decode_mbarrier_wait(const ptx::Instruction& in);
 
-    // Defined in decode_tensor.cpp and decode_warpgroup.cpp.
+    // Defined in tensor.cpp and warpgroup.cpp.
     bool decode_tensor_copy(const ptx::Instruction& in);
     bool decode_tensor_map(const ptx::Instruction& in);
     bool decode_map_copy(const ptx::Instruction& in);
@@ -103,7 +103,7 @@ class Decoder : private Emitter {
     void take_warpgroup_operands(const ptx::Instruction& in, WarpgroupProduct& w);
     Locator descriptor(const ptx::Operand& operand);
 
-    // Defined in decode_texture.cpp.
+    // Defined in texture.cpp.
     bool decode_texture(const ptx::Instruction& in);
     bool decode_fetch(const ptx::Instruction& in);
     bool decode_surface(const ptx::Instruction& in);
@@ -113,7 +113,7 @@ class Decoder : private Emitter {
     void emit_texture(const ptx::Instruction& in, const ptx::Operand& address,
                       const TextureAccess& access, Handler run, Access kind);
 
-    // Defined in decode_matrix.cpp.
+    // Defined in matrix.cpp.
     bool decode_matrix(const ptx::Instruction& in);
     bool decode_matrix_access(const ptx::Instruction& in);
     bool decode_matrix_product(const ptx::Instruction& in);
@@ -128,7 +128,7 @@ class Decoder : private Emitter {
     void require_architecture(uint32_t least);
     [[nodiscard]] uint32_t architecture() const;
 
-    // Defined in decode_control.cpp.
+    // Defined in control.cpp.
     bool decode_control(uint32_t at);
     void decode_call(const ptx::Instruction& in);
     void decode_barrier(const ptx::Instruction& in);
@@ -140,7 +140,7 @@ class Decoder : private Emitter {
     [[nodiscard]] const ptx::Variable& passed(const ptx::Operand& operand) const;
     void call_builtin(CallSite& site, std::string_view name) const;
 
-    // Defined in decode_operands.cpp.
+    // Defined in operands.cpp.
     static uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
     Locator source(const ptx::Operand& operand, ptx::Type type);
     Locator destination(const ptx::Operand& operand, ptx::Type type);

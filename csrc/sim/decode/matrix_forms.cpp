@@ -41,7 +41,7 @@ bool shape_named(std::string_view text, Shape3& shape) {
     return text.empty();
 }
 
-// Sets how tensor cores add and round products of floating-point numbers (matrix_arithmetic.hpp).
+// Sets how tensor cores add and round products of floating-point numbers (matrix/arithmetic.hpp).
 // This depends on the compute capability (`architecture`).
 void choose_rounding(Matrices& x, uint32_t architecture, bool of_fragments) {
     const bool fp8 = x.a_type == Element::e4m3 || x.a_type == Element::e5m2;

@@ -1,4 +1,4 @@
-// Helpers for the handlers of machine code (ops_machine.cpp, ops_pairs.cpp). They read and write
+// Helpers for the handlers of machine code (machine.cpp, pairs.cpp). They read and write
 // 64-bit values in pairs of registers. They also check that the tables of handlers have the order
 // of MachineOp.
 //
@@ -98,7 +98,7 @@ constexpr bool are_in_order(const MachineHandler (&handlers)[n], size_t first) {
     return true;
 }
 
-// Returns the handler of an operation on pairs. It is defined in ops_pairs.cpp.
+// Returns the handler of an operation on pairs. It is defined in arithmetic/pairs.cpp.
 Handler select_pair(MachineOp op);
 
 }  // namespace coalesce::sim::COALESCE_ISA

@@ -1,5 +1,5 @@
 // The operations of machine code that PTX does not have. The lifter chooses them (sass/lift_*.cpp).
-// The comments of their handlers say what they do (ops_machine.cpp, ops_pairs.cpp).
+// The comments of their handlers say what they do (handlers/machine.cpp, arithmetic/pairs.cpp).
 #pragma once
 
 #include <cstddef>

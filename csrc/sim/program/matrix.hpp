@@ -70,7 +70,7 @@ enum class Element : uint8_t {
 [[nodiscard]] bool element_named(std::string_view name, Element& element);
 
 // How the products of a matrix product are added. The handler MatrixKind::product uses this. The
-// rules of tensor cores were recorded on an H200 or are published; see matrix_arithmetic.hpp.
+// rules of tensor cores were recorded on an H200 or are published; see matrix/arithmetic.hpp.
 enum class Arithmetic : uint8_t {
     fused,  // exact products are aligned and truncated, then added and rounded once
     // For fp8 on tensor cores without fp8 units: two fused products of halves are added, and c is
@@ -98,7 +98,7 @@ struct Matrices {
     Element a_type{}, b_type{}, c_type{}, d_type{};
     Arithmetic arithmetic = Arithmetic::fused;
     // For `fused`: the number of bits of each term that are kept below the largest exponent
-    // (matrix_arithmetic.hpp).
+    // (matrix/arithmetic.hpp).
     uint8_t fraction_bits = 25;
     uint8_t result_bits = 23;  // for `fused`: the number of fraction bits of a 32-bit result
     uint8_t step = 0;          // for `fused`: the number of products that are added at once

@@ -31,15 +31,15 @@ struct MemoryHandlers {
     Handler load_bank;
     Handler async_copy, async_commit, async_wait;
     Handler fence;
-    Handler mbarrier_update, mbarrier_wait;  // see mbarrier_ops.hpp
+    Handler mbarrier_update, mbarrier_wait;  // see mbarrier.hpp
     Handler bulk_copy_to_shared, bulk_copy_to_global;
-    Handler box_to_shared, box_to_global;      // see tensor_copy_ops.hpp
-    Handler textures[2];                       // [0] is for tex, [1] for tld4; see texture_ops.hpp
+    Handler box_to_shared, box_to_global;      // see tensor_copy.hpp
+    Handler textures[2];                       // [0] is for tex, [1] for tld4; see texture.hpp
     Handler surfaces[2];                       // [0] is for suld, [1] for sust
-    Handler warpgroup_product;                 // see warpgroup_ops.hpp
+    Handler warpgroup_product;                 // see warpgroup.hpp
     Handler warpgroup_commit, warpgroup_wait;  // null if no checker observes the run
     Handler multiply_chain;  // See multiply_chain.hpp. Null if each load is announced.
-    Handler matrices[2];     // [0] is for ldmatrix, [1] for stmatrix; see matrix_memory.hpp
+    Handler matrices[2];     // [0] is for ldmatrix, [1] for stmatrix; see matrix/memory.hpp
     Handler fragments[2];    // [0] is for wmma.load, [1] for wmma.store
 };
 

@@ -1,7 +1,7 @@
 // The host's instruction sets, such as AVX2 and AVX-512, and which of them the simulator uses. The
 // loops over the lanes of a warp are compiled once for each of these sets.
 //
-// Only the operations and the memory handlers (ops_*.cpp) are compiled once for each instruction
+// Only the operations and the memory handlers (sim/handlers) are compiled once for each instruction
 // set. A build from source has one instruction set, the best of its machine. A wheel has all, so
 // that it runs on any x86-64 (or Arm) processor and uses AVX2 or AVX-512 if available. For tests,
 // the environment variable COALESCE_ISA_LEVEL (generic, v3, v4) sets an upper limit. See
@@ -31,7 +31,7 @@ enum class Isa : uint8_t {
 [[nodiscard]] const char* name_of(Isa isa);
 
 // The handlers of one host instruction set. Those of memory instructions are in MemoryHandlers
-// instead (engine.hpp). ops_table.cpp is compiled once for each instruction set, and defines the
+// instead (engine.hpp). table.cpp is compiled once for each instruction set, and defines the
 // OpTable of this set.
 struct OpTable {
     // A function that chooses the handler of an operation. It removes the modifiers that it
@@ -63,7 +63,7 @@ struct OpTable {
     Mover (*atomic)(AtomicUpdate update, ptx::Type type, int elements);
     // Like `atomic`, for one attempt of a compare-and-swap loop in machine code (ATOMS.CAST.SPIN).
     Mover (*swap_attempt)(uint32_t bytes);
-    Handler (*machine)(MachineOp op);  // the operations of machine code, from ops_machine.cpp
+    Handler (*machine)(MachineOp op);  // the operations of machine code, from handlers/machine.cpp
     Handler (*matrix)(MatrixKind kind);
 };
 

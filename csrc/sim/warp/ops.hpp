@@ -2,7 +2,7 @@
 // compiled (isa.hpp). Only files that are compiled once for each instruction set include this
 // header.
 //
-// Each file ops_*.cpp defines some of these functions. ops_table.cpp makes a table of them, from
+// Each file of sim/handlers defines some of these functions. table.cpp makes a table of them, from
 // which the decoder and the lifter take them.
 #pragma once
 

@@ -70,7 +70,7 @@ struct Selection {
     bool synchronizes = false;
 };
 
-// How an atomic updates memory. ops_transfer.cpp has the updates.
+// How an atomic updates memory. memory/transfer.cpp has the updates.
 enum class AtomicUpdate : uint8_t {
     add,
     minimum,
@@ -92,7 +92,7 @@ enum class AtomicUpdate : uint8_t {
            update == AtomicUpdate::bit_xor;
 }
 
-// The kinds of handlers in ops_matrix.cpp.
+// The kinds of handlers in matrix/matrix.cpp.
 enum class MatrixKind : uint8_t {
     product,  // computes the product that Matrices::arithmetic specifies
     doubles,  // computes each element with a chain of fused multiply-adds

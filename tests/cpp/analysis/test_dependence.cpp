@@ -1,7 +1,7 @@
 // Tests the analyses that follow values through the registers of the PTX, with tables of small
 // kernels.
 //
-// A body is the text of a kernel as in sim_fixture.hpp. The code around the body uses the registers
+// A body is the text of a kernel as in sim/fixture.hpp. The code around the body uses the registers
 // %r0 to %r7 and %d0 to %d7. So the body uses only %r8 and %d8 and the registers after them.
 #include <gtest/gtest.h>
 

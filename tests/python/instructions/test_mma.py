@@ -48,7 +48,7 @@ def test_results_are_those_of_the_gpu(opcode: str, how: str) -> None:
     assert_same_bits(d, recorded()[opcode])
 
 
-# --- older tensor cores, after the publications that matrix_arithmetic.hpp cites ---
+# --- older tensor cores, after the publications that matrix/arithmetic.hpp cites ---
 
 
 @pytest.mark.parametrize(

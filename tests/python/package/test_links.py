@@ -48,6 +48,23 @@ def test_paths_in_comments_exist() -> None:
     assert not absent
 
 
+def test_files_in_comments_of_cpp_exist() -> None:
+    """A comment may name a file without its folders, or with the last of them."""
+    paths = [f for folder in ("csrc", "tests") for f in (ROOT / folder).rglob("*.*")]
+    files = {f"/{f.relative_to(ROOT)}" for f in paths}
+    ends = {end for f in files for end in (f[i:] for i, c in enumerate(f) if c == "/")}
+    name = re.compile(r"(?<![\w/.<>*\"-])(?:\w+/)*\w+\.(?:[ch]pp|inc|cuh)\b")
+    absent = {
+        f"{f.relative_to(ROOT)}: {named}"
+        for f in paths
+        if f.suffix in (".cpp", ".hpp", ".inc")
+        for comment in re.findall(r"//(.*)", f.read_text(encoding="utf-8"))
+        for named in name.findall(comment)
+        if f"/{named}" not in ends
+    }
+    assert not absent
+
+
 def test_files_and_folders_on_pages_exist() -> None:
     """A page may leave out the first folders of a path, as in sim/decode/decode.cpp."""
     code = ("csrc", "python", "tests", "tools", "docs", "benchmarks", "notebooks")

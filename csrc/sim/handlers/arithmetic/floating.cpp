@@ -325,7 +325,7 @@ Selection select_floating(const InstructionForm& in, Modifiers& m) {
     const OpCode op = in.code;
     const Type type = m.type();
     if (type != Type::f32 && type != Type::f64) return {};
-    // directed rounding is handled in ops_rounding.cpp
+    // directed rounding is handled in rounding.cpp
     if (m.has("rz") || m.has("rm") || m.has("rp")) return {};
 
     if (op == OpCode::add || op == OpCode::sub || op == OpCode::mul || op == OpCode::fma ||

@@ -3,7 +3,7 @@
 //
 // METHOD
 // The elements of a tile are copied from the registers of all lanes to arrays
-// (matrix_fragments.hpp). The product is computed in these arrays (matrix_arithmetic.hpp). Then the
+// (fragments.hpp). The product is computed in these arrays (matrix/arithmetic.hpp). Then the
 // result is copied back to the registers.
 #include <cstring>
 

@@ -2,7 +2,7 @@
 //
 // METHOD
 // Each warp computes its 16 rows when it executes the instruction, tile by tile as for mma
-// (matrix_arithmetic.hpp). On a GPU, the sums are available only after wgmma.wait_group. On the
+// (matrix/arithmetic.hpp). On a GPU, the sums are available only after wgmma.wait_group. On the
 // simulator, a missing wait has no effect on the sums. The warps of a warpgroup wait for each other
 // at wgmma.wait_group. So when one warp continues after it, the products of all four warps have
 // finished reading shared memory.

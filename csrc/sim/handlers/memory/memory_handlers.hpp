@@ -3,7 +3,7 @@
 //
 // A handler is a template over `watch`, which says what it announces to observers. So there are
 // three tables for each instruction set of the host: one for each value of Watch. A file that is
-// compiled for one instruction set (ops_table.cpp) makes them.
+// compiled for one instruction set (handlers/table.cpp) makes them.
 #pragma once
 
 #include "sim/handlers/arithmetic/multiply_chain.hpp"

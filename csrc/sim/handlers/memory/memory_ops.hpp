@@ -1,4 +1,4 @@
-// Executes loads, stores, atomics and fences. Asynchronous copies are in async_copy_ops.hpp. Each
+// Executes loads, stores, atomics and fences. Asynchronous copies are in async_copy.hpp. Each
 // load, store or atomic finds the host memory, announces the access to observers, and moves the
 // data.
 //

@@ -2,7 +2,7 @@
 // memory. A box is a rectangular part of the array, which a tensor map describes.
 //
 // METHOD
-// As for other bulk copies (mbarrier_ops.hpp), a copy to shared memory is checked when it is
+// As for other bulk copies (mbarrier.hpp), a copy to shared memory is checked when it is
 // issued, and performed when a thread tests the mbarrier of the copy. A copy to global memory is
 // performed at once. A box is copied row by row. In each row, only the elements inside the array
 // are accessed.
