@@ -4,7 +4,7 @@
 
 Each case is a call of `coalesce.benchmark`, which checks every result and says in its table how it
 measures. The operands are row-major matrices of random numbers in [-1, 1). The time of a variant
-includes the preparation of its operands (`tma` packs a).
+includes the preparation of its operands (`tma` packs a). The file is written after each case.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ def main() -> None:
     for shape in SHAPES:
         rungs = _rungs() if shape == LADDER else FASTEST
         results["shapes"].append(_timed(shape, [*rungs, "cublas"], options.runs))
+        recording.write(results, options.out)
     for variant, library, *dtypes in TENSOR_CORES:
         for size in (1024, 2048, 4096, 8192):
             row = _timed((size, size, size), [variant, library], options.runs, *dtypes)
             results["tensor_cores"].append(row)
-    recording.write(results, options.out)
+            recording.write(results, options.out)
 
 
 def _rungs() -> list[str]:
