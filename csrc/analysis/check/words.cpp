@@ -2,6 +2,7 @@
 // strides, and addresses from tables. Most of these accesses are correct, and few cases are
 // frequent. Only these are here. All others are left to rows.cpp and cells.cpp, whose results are
 // the same.
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -39,18 +40,32 @@ namespace {
 // What decides whether an earlier access is ordered before an access by a warp, if the block uses
 // no flags.
 struct Now {
-    const Stamp& me;  // without lanes
-    uint32_t floor, warp_floor;
+    uint32_t block, warp, floor, warp_floor;
     [[nodiscard]] bool is_past(const Stamp& s) const {
-        return s.time == 0 || (s.block == me.block &&
-                               (s.time <= floor || (s.warp == me.warp && s.time <= warp_floor)));
+        return s.time == 0 ||
+               (s.block == block && (s.time <= floor || (s.warp == warp && s.time <= warp_floor)));
     }
 };
+
+// Sets the lanes of a stamp that has none. If they were stored one after the other, the host would
+// wait for these stores when it reads the words.
+using StampWords = std::array<uint32_t, sizeof(Stamp) / sizeof(uint32_t)>;
+[[gnu::always_inline]] constexpr Stamp with_lane(const StampWords& words, uint32_t lane,
+                                                 uint32_t extra) {
+    constexpr int extra_bits = 27, lane_bits = 25;
+    return std::bit_cast<Stamp>(
+        StampWords{words[0] | extra << extra_bits, words[1], words[2] | lane << lane_bits});
+}
+static_assert([] {
+    const Stamp s = with_lane({}, 7, 9);
+    return s.lane == 7 && s.extra == 9 && s.block == 0 && s.warp == 0;
+}());
 
 enum class Step : uint8_t { same, changed, settled, unclear };
 
 // These functions do what read() and write() do, for the cell of one granule and in the most
-// frequent cases. `me` has the lane. `flags` are the flags that the cell must have.
+// frequent cases. `me` has the lane, and the flags of a write. `flags` are the flags that the cell
+// must have.
 [[gnu::always_inline]] inline Step read_word(Cell& cell, const Stamp& me, const Now& now,
                                              uint32_t granule, uint32_t flags,
                                              bool only_unwritten) {
@@ -106,7 +121,6 @@ enum class Step : uint8_t { same, changed, settled, unclear };
         !is_read_before(cell.read[0]) || !is_read_before(cell.read[1]))
         return Step::unclear;
     cell = {me, {}};
-    cell.mark(Cell::initialised);
     return Step::changed;
 }
 
@@ -173,13 +187,14 @@ LaneMask CheckObserver::check_words(BlockState& b, const Warp& w, const MemoryEv
             ++followers;
         }
     }
-    Stamp me;
-    me.block = order.block();
-    me.time = time;
-    me.pc = e.pc;
-    me.warp = w.index;
-    me.shift = Stamp::one_lane;
-    const Now now{me, order.floor(), order.floor_of(w.index)};
+    Stamp of_warp;
+    of_warp.block = order.block();
+    of_warp.time = time;
+    of_warp.pc = e.pc;
+    of_warp.warp = w.index;
+    of_warp.shift = Stamp::one_lane;
+    const Now now{order.block(), w.index, order.floor(), order.floor_of(w.index)};
+    const auto words = std::bit_cast<StampWords>(of_warp);
     bool changed = false;
     LaneMask left = reads && e.shape == Shape::uniform ? 1 : e.mask;
     for (; left; left &= left - 1) {
@@ -188,8 +203,10 @@ LaneMask CheckObserver::check_words(BlockState& b, const Warp& w, const MemoryEv
         const uint64_t address = e.address(lane);
         if (((address - base) & (bytes - 1)) || address - start > size - bytes) break;
         if (with_gaps && with_gaps->in_gap(address - base)) break;
-        me.lane = uint32_t(lane);
-        if (reads) me.extra = e.shape == Shape::uniform ? sim::warp_size - 1 : me.lane;
+        const uint32_t extra = !reads                      ? uint32_t{Cell::initialised}
+                               : e.shape == Shape::uniform ? sim::warp_size - 1
+                                                           : uint32_t(lane);
+        const Stamp me = with_lane(words, uint32_t(lane), extra);
         const uint64_t first = (address - base) >> bits;
         uint32_t done = 0;
         if constexpr (shared) {
