@@ -136,8 +136,7 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
 - If threads wait for other blocks in a loop (locks, barriers of the grid, compare-and-swap loops on
   global memory), or if a kernel uses the device heap (`malloc`, `new`), its time is not modelled.
 - Sometimes the simulator cannot read the machine code of a kernel, and uses its PTX instead. If
-  such a kernel uses tensor cores, its time is not modelled. And loops around a compare-and-swap
-  are not recognised.
+  such a kernel uses tensor cores, its time is not modelled.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.
   `Timing.no_time` and `Profile.not_modelled` give the reason.
 

@@ -19,6 +19,7 @@
 #include "sass/schedule.hpp"
 #include "sass/waits.hpp"
 #include "sim/decode/outline.hpp"
+#include "sim/decode/waiting_reads.hpp"
 #include "sim/ptx_analysis/symbols.hpp"
 
 namespace coalesce::sass {
@@ -178,15 +179,17 @@ void Lifter::describe_instructions() {
     struct Line {
         ptx::SourceLine source;
         sim::Origin origin;
-        bool is_volatile, is_barrier;
+        bool is_volatile, is_barrier, waits;
     };
     std::map<uint32_t, Line> by_line;
     for (const ptx::Function* f : graph_.functions) {
         const std::vector<sim::Traits> traits = sim::traits_of(*f);
         const std::vector<sim::Origin> origins = sim::address_origins(module_, *f, traits);
+        const std::vector<bool> waits =
+            sim::waiting_reads(*f, traits, sim::control_flow(*f, traits));
         for (size_t i = 0; i < f->body.size(); ++i) {
             Line line{f->body[i].written, origins[i], traits[i].strong && !traits[i].atomic,
-                      sim::operation(traits[i].code).has(sim::trait::block_barrier)};
+                      sim::operation(traits[i].code).has(sim::trait::block_barrier), waits[i]};
             if (f != &entry_) line.origin.parameter = -1;
             by_line.emplace(f->body[i].position.line, line);
         }
@@ -203,6 +206,7 @@ void Lifter::describe_instructions() {
             info.origin = line->second.origin;
             volatile_loads_.back() = line->second.is_volatile;
             of_barriers_.back() = line->second.is_barrier;
+            info.waits = line->second.waits;
         }
         program_.instructions.push_back(std::move(info));
         machine_->schedule.push_back(schedule_of(in));

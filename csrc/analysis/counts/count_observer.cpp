@@ -2,25 +2,6 @@
 
 namespace coalesce::analysis {
 
-namespace {
-
-// In PTX, only the loads of loops that do nothing else are known to wait (sim/decode/spins.cpp).
-// For machine code, sass/waits.cpp finds more.
-void add_waiting_loads(const sim::Program& program, const std::vector<uint64_t>& executed,
-                       Counts& counts) {
-    for (const sim::Op& branch : program.ops) {
-        if (branch.control != sim::Control::branch) continue;
-        const auto& loop = branch.get<sim::Branch>();
-        for (uint32_t at = loop.target; loop.spins && &program.ops[at] < &branch; ++at) {
-            const uint32_t load = program.ops[at].pc;
-            if (program.ops[at].starts && program.instructions[load].traits.strong)
-                counts.instructions[load].after_waits += executed[load];
-        }
-    }
-}
-
-}  // namespace
-
 void CountObserver::add_to(Counts& counts) const {
     counts.instructions.resize(program_.instructions.size());
     for (size_t i = 0; i < counts.instructions.size(); ++i)
@@ -47,12 +28,12 @@ void CountObserver::add_to(Counts& counts) const {
     if (program_.machine) {
         for (const auto& [access, branch] : program_.machine->after_waits)
             counts.instructions[access].after_waits += executed[access] + executed[branch];
-    } else {
-        add_waiting_loads(program_, executed, counts);
     }
-    for (size_t i = 0; program_.allocates && i < executed.size(); ++i) {
-        const sim::Traits& traits = program_.instructions[i].traits;
-        if (traits.calls_outside || traits.code == sim::OpCode::call)
+    for (size_t i = 0; i < executed.size(); ++i) {
+        const sim::InstructionInfo& info = program_.instructions[i];
+        if (info.waits) counts.instructions[i].waits += executed[i];
+        if (program_.allocates &&
+            (info.traits.calls_outside || info.traits.code == sim::OpCode::call))
             counts.instructions[i].heap_calls += executed[i];
     }
     for (size_t i = 0; i < diverged_.size(); ++i) {

@@ -70,13 +70,6 @@ constexpr const char* device_heap =
     "functions "
     "is not known";
 
-// Returns true for an access with which threads wait for a value in global memory.
-bool waits_for_value(const sim::InstructionInfo& info, const InstructionCounts& c) {
-    const bool watches =
-        info.traits.atomic || (info.access == sim::Access::load && info.traits.strong);
-    return c.after_waits && c.space == Space::global && watches;
-}
-
 }  // namespace
 
 std::string Counts::not_counted() const {
@@ -97,7 +90,7 @@ std::string Counts::not_modelled() const {
         const sim::Traits& traits = code->instructions[i].traits;
         if (traits.bulk) return bulk_copies;
         if (instructions[i].heap_calls) return device_heap;
-        if (waits_for_value(code->instructions[i], instructions[i])) return waits_for_blocks;
+        if (instructions[i].waits) return waits_for_blocks;
         if (traits.warpgroup)
             why = products_of_warpgroups;
         else if (why.empty() && traits.tensor_operations && !traits.tensor_cycles)

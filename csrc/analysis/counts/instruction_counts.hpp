@@ -59,6 +59,8 @@ struct InstructionCounts {
     // For a memory access that depends on how often a thread waits: the number of executions of the
     // access and of the branches on which it depends (sass/waits.hpp).
     uint64_t after_waits = 0;
+    // For a read with which threads wait for others (sim/decode/waiting_reads.hpp): its executions.
+    uint64_t waits = 0;
     // For a call in a kernel that uses the device heap (malloc, free): its executions.
     uint64_t heap_calls = 0;
     // The memory space that the instruction accesses. An instruction with generic addresses may
@@ -98,6 +100,7 @@ inline constexpr Counter counters[] = {
     {"guarded", &InstructionCounts::guarded},
     {"contended", &InstructionCounts::contended},
     {"after_waits", &InstructionCounts::after_waits},
+    {"waits", &InstructionCounts::waits},
     {"heap_calls", &InstructionCounts::heap_calls},
 };
 

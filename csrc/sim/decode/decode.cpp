@@ -13,6 +13,7 @@
 
 #include "errors.hpp"
 #include "sim/decode/outline.hpp"
+#include "sim/decode/waiting_reads.hpp"
 #include "sim/ptx_analysis/parameter_addresses.hpp"
 #include "sim/warp/memory.hpp"
 
@@ -148,7 +149,9 @@ void Decoder::describe_function(uint32_t first_instruction) {
     const ptx::Function& f = *current_->function;
     const auto decoded = std::span(program_.instructions).subspan(first_instruction);
     std::vector<Origin> origins = address_origins(module_, f, current_->traits);
+    const std::vector<bool> waits = waiting_reads(f, current_->traits, current_->flow);
     for (size_t i = 0; i < decoded.size(); ++i) {
+        decoded[i].waits = waits[i];
         decoded[i].origin = std::move(origins[i]);
         if (function_ != 0) decoded[i].origin.parameter = -1;
     }

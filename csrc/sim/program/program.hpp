@@ -134,6 +134,7 @@ struct InstructionInfo {
     // For a load whose address is computed from the address of a parameter: the index of the
     // parameter. Otherwise -1. See parameter_addresses.hpp.
     int32_t in_parameter = -1;
+    bool waits = false;  // a thread waits with this read for another thread (waiting_reads.hpp)
     bool operator==(const InstructionInfo&) const = default;
     // Sets the text of the instruction, its opcode, and the traits that they determine.
     void set_text(std::string whole, std::string name) {

@@ -175,7 +175,7 @@ def inexact(table: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str,
     if table["after_waits"][table["tensor"]].any():
         add(filter(_of_tensor_cores, metrics), AFTER_WAITS)
         add(totals, AFTER_WAITS)
-    if _waits_in_a_loop(table).any():
+    if _waits_in_a_loop(table).any() or table["waits"].any():
         add([n for n in metrics if "global" in n or "generic" in n], WATCHING)
         add(filter(_of_copy_engine, metrics), WATCHING)
         # The bytes of generic accesses count as bytes of local memory, too.
