@@ -93,10 +93,11 @@ std::pair<std::string, uint64_t> object_of(const void* address) {
     return {file, reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(info.dli_fbase)};
 }
 
-std::string Report::untimed() const {
+std::vector<std::string> Report::untimed() const {
+    std::vector<std::string> names;
     for (const std::string& key : order_)
-        if (!kernels_.at(key).no_time.empty()) return kernels_.at(key).name;
-    return "";
+        if (!kernels_.at(key).no_time.empty()) names.push_back(kernels_.at(key).name);
+    return names;
 }
 
 KernelTotal& Report::kernel(const Function& function) {

@@ -52,8 +52,8 @@ struct OutsideRead {
 class Report {
   public:
     KernelTotal& kernel(const Function& function);
-    // Returns the name of the first kernel whose time cannot be modelled, or an empty string.
-    [[nodiscard]] std::string untimed() const;
+    // Returns the names of the kernels whose time cannot be modelled.
+    [[nodiscard]] std::vector<std::string> untimed() const;
     // Adds the findings of a checked launch to the report. They refer to the decoded program, which
     // may be gone when the report is written. So they are converted to JSON now.
     void add(const Function& function, const analysis::Checked& checked,

@@ -249,11 +249,13 @@ void core::cudaEventElapsedTime(float* ms, Event start, Event end) {
                 "cudaEventElapsedTime() was called before the host had waited for the event, so it "
                 "returns cudaErrorNotReady; call cudaEventSynchronize() first");
     if (rt.settings.check) {
-        print_once("coalesce: cudaEventElapsedTime() returns 0, because a check models no times");
+        print_once(
+            "coalesce: cudaEventElapsedTime() counts kernels as 0 ms, because a check models no "
+            "times");
     } else {
         print_once("coalesce: cudaEventElapsedTime() returns modelled times of " +
                    std::string(rt.gpu.title) + ", not measured ones");
-        if (const std::string kernel = rt.report.untimed(); !kernel.empty())
+        for (const std::string& kernel : rt.report.untimed())
             print_once("coalesce: cudaEventElapsedTime() counts launches of " + kernel +
                        " as 0 ms, because their time is not modelled");
     }

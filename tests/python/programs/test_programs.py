@@ -269,7 +269,7 @@ def test_a_program_that_measures_a_time_that_is_not_modelled(program: Program) -
     assert all(len(line) < 81 for line in done.stderr.partition("kernel  ")[2].splitlines())
     checked = program.run("--check")
     assert checked.stdout.split() == ["0"]
-    assert "returns 0, because a check models no times" in checked.stderr
+    assert "counts kernels as 0 ms, because a check models no times" in checked.stderr
     assert "modelled times" not in checked.stderr
 
 
