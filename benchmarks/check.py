@@ -8,8 +8,8 @@ All inputs are larger by the factor SCALE.
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -127,7 +127,9 @@ def report(name: str, run: Callable[[], Any], check: Callable[[], Any]) -> None:
 
 
 def main() -> None:
-    scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scale", nargs="?", type=float, default=1.0, help="of the inputs' sizes")
+    scale = parser.parse_args().scale
     n = int(scale * (1 << 20)) // 512 * 512
     side = int(256 * scale ** (1 / 3))
     print(f"{n} elements, matrices of {side} x {side}: seconds of processor time")

@@ -252,7 +252,9 @@ class LoadedKernel:
         """What has become of the kernel if the simulator compiles kernels (``COALESCE_JIT``).
 
         A text for each kind of block size with which it was launched, such as "not compiled" or
-        "compiled: 14 operations, and 0 calls of the interpreter".
+        "compiled: 14 operations, and 0 calls of the interpreter". The list is empty if compilation
+        is off, for kernels on a GPU, and before the first plain launch: profiles and checks are
+        always interpreted.
         """
         if self._device.kind == "cuda":
             return []
