@@ -135,6 +135,7 @@ needs 0.7 ns, or 1.7 ns if the atomic adds floats (`docs/measured/atomics_h200.t
   its time is not modelled. The cost of these instructions is not known.
 - If threads wait for other blocks in a loop (locks, barriers of the grid, compare-and-swap loops on
   global memory), or if a kernel uses the device heap (`malloc`, `new`), its time is not modelled.
+  Loops that pass the value on through shared memory or a function are not recognised.
 - Sometimes the simulator cannot read the machine code of a kernel, and uses its PTX instead. If
   such a kernel uses tensor cores, its time is not modelled.
 - If no time is modelled, tables show "-" instead of a time, and `Timing.kernel_ms` is NaN.

@@ -21,9 +21,12 @@ bool may_wait(const ptx::Instruction& in, const Traits& traits) {
         if (in.has(other)) return false;
     if (traits.code == OpCode::ld) return traits.strong;
     if (traits.code != OpCode::atom) return false;
+    if (traits.form == AtomicForm::compare_and_swap || traits.form == AtomicForm::exchange)
+        return true;
+    for (const char* once : {"and", "or", "min", "max"})
+        if (in.has(once)) return true;
     const ptx::Operand& last = in.operands.back();
-    return traits.form == AtomicForm::compare_and_swap || traits.form == AtomicForm::exchange ||
-           (last.kind == ptx::Operand::Kind::integer && last.bits == 0);
+    return last.kind == ptx::Operand::Kind::integer && last.bits == 0;
 }
 
 class WaitingReads {

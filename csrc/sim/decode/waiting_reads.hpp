@@ -3,9 +3,10 @@
 // modelled.
 //
 // METHOD
-// Such a read is a strong load, a compare-and-swap, an exchange, or an atomic with the operand 0.
-// It is in a short loop that does not change its address, and the value that it reads decides
-// whether the loop ends.
+// Such a read is a strong load, or an atomic that has no further effect when it is repeated: a
+// compare-and-swap, an exchange, a minimum, a maximum, AND, OR, or the addition of 0. It is in a
+// short loop that does not change its address, and the value that it reads decides whether the loop
+// ends. Values are followed through registers, not through memory or calls.
 //
 // EXAMPLES
 //     while (atomicCAS(&lock, 0, 1)) __nanosleep(100);   waits

@@ -54,6 +54,7 @@ void start(Block& block, uint64_t linear) {
     const Program& program = *block.program;
     const Dim3 grid = block.launch->grid;
     block.linear = linear;
+    block.full_turns = 0;
     block.index = {uint32_t(linear % grid.x), uint32_t(linear / grid.x % grid.y),
                    uint32_t(linear / grid.x / grid.y)};
     if (block.warps.empty()) {

@@ -305,7 +305,8 @@ class WarpRunner {
             use_up_slice();
             spun = true;
             const uint64_t watched = w.address[std::countr_zero(w.current.mask)];
-            if (host_may_write(*w.block->memory, watched)) ++grid_.waits_for_host;
+            if (host_may_write(*w.block->memory, watched) || watches_host(*w.block->memory, op, to))
+                ++grid_.waits_for_host;
             grid_barrier = watched - grid_workspace < 2 * sizeof(uint32_t) ? &op : nullptr;
             ++polling_warps;
         }
@@ -318,6 +319,21 @@ class WarpRunner {
         uint16_t hint = 0;
         const Buffer* const buffer = memory.find(address, 1, hint);
         return buffer && reinterpret_cast<uintptr_t>(buffer->host) == buffer->address;
+    }
+
+    // Returns true for a loop with several reads, if the kernel may read memory of the host. Only
+    // the address of the last read is known, so one of the others may be in this memory.
+    [[nodiscard]] bool watches_host(const AddressSpace& memory, const Op& branch,
+                                    const Branch& to) const {
+        const auto is_read = [&](const Op& op) {
+            const InstructionInfo& in = program_.instructions[op.pc];
+            return op.starts && in.traits.strong && in.space != ptx::Space::shared;
+        };
+        const Op* const begin = &program_.ops[to.target];
+        if (std::count_if(begin, &branch, is_read) < 2) return false;
+        return std::ranges::any_of(memory.buffers(), [](const Buffer& b) {
+            return reinterpret_cast<uintptr_t>(b.host) == b.address;
+        });
     }
 
     // Returns true if the slice has ended at an op after which another path of the warp may run.

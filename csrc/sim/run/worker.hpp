@@ -33,9 +33,13 @@ namespace coalesce::sim {
 // lanes for which they wait.
 inline constexpr uint64_t max_turns_without_progress = 1 << 16;
 // The number of operations after which a block lets other blocks run, if the kernel communicates
-// between blocks. It may be waiting for them in a way that spins.cpp does not find. The number is
-// larger than max_stalled_slices allows, so that waiting lanes continue before.
-inline constexpr int64_t max_turn_ops = 2 * max_stalled_slices * slice_ops;
+// between blocks. It may be waiting for them in a way that spins.cpp does not find. In its first
+// turn, and in every 16th, the number is larger than max_stalled_slices allows, so that waiting
+// lanes continue before. The turns in between are short, so that blocks that wait do not take long.
+constexpr int64_t turn_ops(uint32_t full_turns) {
+    constexpr int64_t most = 2 * max_stalled_slices * slice_ops;
+    return full_turns % 16 == 0 ? most : most / 64;
+}
 
 // The parts of a worker that do not depend on its observer.
 class WorkerBase {
@@ -91,7 +95,7 @@ class WorkerBase {
     uint64_t idle_turns_ = 0;
     bool has_run_ = false;  // true if run_block() has executed operations
     bool one_worker_ = true;
-    bool takes_turns_ = false;  // blocks may communicate; see max_turn_ops
+    bool takes_turns_ = false;  // blocks may communicate; see turn_ops()
     int bit_before_ = 0;        // the highest bit of the grid's barrier at the start of this round
     // For each block that waits in grid.sync(): the value of the barrier's highest bit when it
     // began to wait.
@@ -169,7 +173,9 @@ class Worker : public WorkerBase {
             }
             const bool stalls = runner_.stalled_slices > max_stalled_slices;
             if (stalls && runner_.release_lanes_of_block(block)) continue;
-            if (stalls || (takes_turns_ && runner_.executed > max_turn_ops)) {
+            const bool has_had_turn = takes_turns_ && runner_.executed > turn_ops(block.full_turns);
+            block.full_turns += has_had_turn;
+            if (stalls || has_had_turn) {
                 std::this_thread::yield();
                 block.turns_without_progress = 1;
                 return RunEnd::polls_memory;

@@ -287,6 +287,7 @@ struct Block {
     // block last did some work.
     uint64_t seen_work = 0;
     uint32_t turns_without_progress = 0;
+    uint32_t full_turns = 0;  // how often a turn of the block has ended after many operations
 };
 
 }  // namespace coalesce::sim

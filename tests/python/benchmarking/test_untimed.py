@@ -114,6 +114,10 @@ extern "C" __global__ void lock_and_sleep(float* x, int* state) {
         atomicExch(state, 0);
     }
 }
+extern "C" __global__ void flag_by_max(float* x, int* state) {
+    if (blockIdx.x == 0 && FIRST) atomicExch(state, 1);
+    if (blockIdx.x) while (atomicMax(state, int(0x80000000)) != 1) {}
+}
 extern "C" __global__ void flag_by_or(float* x, int* state) {
     if (blockIdx.x == 0 && FIRST) atomicExch(state, 1);
     if (blockIdx.x) while (!(atomicOr(state, 0) & 1)) __threadfence();
@@ -210,6 +214,7 @@ extern "C" __global__ void hash(float* x, int* state) {
         ("look_back", "until other blocks"),
         ("lock_and_sleep", "until other blocks"),
         ("flag_by_or", "until other blocks"),
+        ("flag_by_max", "until other blocks"),
         ("back_off", "until other blocks"),
         ("standard_atomic", "until other blocks"),
         ("grid_barrier", "until other blocks"),

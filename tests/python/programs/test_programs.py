@@ -1084,20 +1084,21 @@ def test_checks_tell_early_ends_from_conditions(program: Program, tmp_path: Path
 
 @pytest.mark.program(
     """
-    int *flag; cudaMallocHost(&flag, 4); *flag = 0;
+    int *flag, *own; cudaMallocHost(&flag, 4); *flag = 0;
+    cudaMalloc(&own, 4); cudaMemset(own, 0, 4);
     std::thread host([&] {
         std::this_thread::sleep_for(std::chrono::seconds(13));
         *(volatile int *)flag = 1;
     });
-    wait_for<<<3000, 128>>>(flag);
+    wait_for<<<3000, 128>>>(flag, own);
     host.join();
     printf("%d\\n", cudaDeviceSynchronize());
     """,
     """
     #include <chrono>
     #include <thread>
-    __global__ void wait_for(volatile int *flag) {
-        if (threadIdx.x == 0) while (*flag == 0);
+    __global__ void wait_for(volatile int *flag, volatile int *own) {
+        if (threadIdx.x == 0) while (*flag == 0 && *own == 0);
     }
     """,
 )
