@@ -67,8 +67,7 @@ constexpr const char* waits_for_blocks =
     "change it. How often they do so depends on the order of the blocks, which differs on a GPU";
 constexpr const char* device_heap =
     "the kernel uses the device heap (malloc, free, new or delete), and the time of these "
-    "functions "
-    "is not known";
+    "functions is not known";
 
 }  // namespace
 
