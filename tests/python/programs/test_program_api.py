@@ -209,11 +209,14 @@ def test_errors_have_their_names_and_texts() -> None:
     for name in ("cudaGetErrorName", "cudaGetErrorString"):
         for library in (theirs, own):
             getattr(library, name).restype = ctypes.c_char_p
+        newer = []
         for number in range(1200):
             mine, other = getattr(own, name)(number), getattr(theirs, name)(number)
-            if other != b"unrecognized error code":  # an older runtime does not know all of them
+            if mine != other and other == b"unrecognized error code":
+                newer.append(mine)
+            else:
                 assert mine == other, (name, number)
-    assert own.cudaGetErrorName(1199) == b"unrecognized error code"
+        assert len(newer) < 5, newer  # an older runtime lacks the newest errors
 
 
 def test_the_library_is_installed() -> None:
